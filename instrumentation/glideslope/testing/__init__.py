@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users' tests and the demo need in place of the real thing: an OTLP receiver in memory and simulated GPUs.
+
+In: OTLP/HTTP requests, or the load of processes. Out: decoded points, spans and logs; DCGM exporter pages whose every
+series is marked `gpu_simulated="true"`. Needs no test framework. No other part of the package may import this one.
+"""
+
+from glideslope.testing.otlp import LogRecord, OtlpReceiver, Point, Request, Span
+
+__all__ = ["LogRecord", "OtlpReceiver", "Point", "Request", "Span"]
