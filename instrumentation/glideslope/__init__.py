@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """glideslope: open observability for training foundation models.
 
-The public face. Importing it loads no torch, no OpenTelemetry SDK and no web framework; names are resolved on first use.
+The public face. Importing it loads no torch, no OpenTelemetry SDK and no web framework; names resolve on first use.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _endpoint(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"OTEL_EXPORTER_OTLP_ENDPOINT={text!r} is no HTTP URL: write for example http://127.0.0.1:4318 (OTLP over HTTP)"
+            f"OTEL_EXPORTER_OTLP_ENDPOINT={text!r} is no HTTP URL: write for example http://127.0.0.1:4318 (OTLP/HTTP)"
         )
     return text.rstrip("/")
 
@@ -131,7 +131,7 @@ class Export:
     def __post_init__(self) -> None:
         _endpoint(self.endpoint)
         if not 0 <= self.exit_timeout_s <= 300:
-            raise ConfigError(f"exit timeout must lie in 0..300 s, got {self.exit_timeout_s}: set GLIDESLOPE_EXIT_TIMEOUT")
+            raise ConfigError(f"GLIDESLOPE_EXIT_TIMEOUT must lie in 0..300 s, got {self.exit_timeout_s}")
         if self.quota_bytes < 1 << 20:
             raise ConfigError(f"a spool needs at least 1 MiB, got {self.quota_bytes} bytes")
 
@@ -156,7 +156,7 @@ class Capture:
     trace_first: int = 20
     """The traces of this many first steps are kept."""
     trace_every: int = 100
-    """One step's trace in this many is kept (the same steps on all ranks); 0 keeps none but the first and the anomalous."""
+    """One step's trace in this many is kept, the same steps on all ranks; 0 keeps only the first and the anomalous."""
 
     def __post_init__(self) -> None:
         for name in ("layers_every", "trace_first", "trace_every"):

@@ -2,7 +2,7 @@
 """The table of environment variables: the only reader of `os.environ` in the package.
 
 In: the process environment. Out: typed values, or ConfigError with the remedy. Imports errors only.
-`OTEL_*` variables keep the meaning that OpenTelemetry gives them; `GLIDESLOPE_*` exist only for what it has no name for.
+`OTEL_*` variables keep the meaning that OpenTelemetry gives them; `GLIDESLOPE_*` exist for what it has no name for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def boolean(text: str) -> bool:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Read `key=value,key=value` with percent-encoded values, the form of OTEL_RESOURCE_ATTRIBUTES and OTEL_*_HEADERS."""
+    """Read `key=value,key=value` with percent-encoded values, as in OTEL_RESOURCE_ATTRIBUTES and OTEL_*_HEADERS."""
     found: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         key, equals, value = part.partition("=")
@@ -44,6 +44,10 @@ def pairs(text: str) -> dict[str, str]:
 def names(text: str) -> tuple[str, ...]:
     """Read a comma-separated list, without blanks."""
     return tuple(filter(None, (piece.strip() for piece in text.split(","))))
+
+
+_NONE: tuple[str, ...] = ()
+_EMPTY: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +86,14 @@ def put(name: str, value: str) -> None:
 # What OpenTelemetry defines.
 OTEL_SDK_DISABLED = Variable("OTEL_SDK_DISABLED", boolean, False, "true turns all instrumentation off")
 OTEL_SERVICE_NAME = Variable("OTEL_SERVICE_NAME", str, "", "service.name of the training")
-OTEL_RESOURCE_ATTRIBUTES = Variable("OTEL_RESOURCE_ATTRIBUTES", pairs, {}, "extra resource attributes, key=value,…")
+OTEL_RESOURCE_ATTRIBUTES = Variable("OTEL_RESOURCE_ATTRIBUTES", pairs, _EMPTY, "extra resource attributes, key=value,…")
 OTEL_EXPORTER_OTLP_ENDPOINT = Variable("OTEL_EXPORTER_OTLP_ENDPOINT", str, "", "base URL of the collector (HTTP)")
-OTEL_EXPORTER_OTLP_HEADERS = Variable("OTEL_EXPORTER_OTLP_HEADERS", pairs, {}, "extra headers, key=value,…")
-OTEL_EXPORTER_OTLP_CERTIFICATE = Variable("OTEL_EXPORTER_OTLP_CERTIFICATE", str, "", "PEM file that verifies the collector")
+OTEL_EXPORTER_OTLP_HEADERS = Variable("OTEL_EXPORTER_OTLP_HEADERS", pairs, _EMPTY, "extra headers, key=value,…")
+OTEL_EXPORTER_OTLP_CERTIFICATE = Variable(
+    "OTEL_EXPORTER_OTLP_CERTIFICATE", str, "", "PEM file that verifies the collector"
+)
 OTEL_PYTHON_DISABLED_INSTRUMENTATIONS = Variable(
-    "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names, (), "instrumentations that stay off, or *"
+    "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names, _NONE, "instrumentations that stay off, or *"
 )
 
 # What only glideslope has.
@@ -98,17 +104,24 @@ GLIDESLOPE_RUN_NAME = Variable("GLIDESLOPE_RUN_NAME", str, "", "run.name, free t
 GLIDESLOPE_RUN_ATTEMPT = Variable("GLIDESLOPE_RUN_ATTEMPT", int, -1, "run.attempt, 0 for the first start")
 GLIDESLOPE_SPOOL = Variable("GLIDESLOPE_SPOOL", str, "", "spool folder; default $GLIDESLOPE_HOME/spool")
 GLIDESLOPE_GPU_UUIDS = Variable(
-    "GLIDESLOPE_GPU_UUIDS", names, (), "GPU UUIDs by local rank, where the process cannot ask the driver"
+    "GLIDESLOPE_GPU_UUIDS", names, _NONE, "GPU UUIDs by local rank, where the process cannot ask the driver"
 )
-GLIDESLOPE_ACTIVE = Variable("GLIDESLOPE_ACTIVE", str, "", "set by an instrumented process so that its children stay out")
-GLIDESLOPE_EXIT_TIMEOUT = Variable("GLIDESLOPE_EXIT_TIMEOUT", float, 5.0, "seconds that exit may wait for the last values")
-GLIDESLOPE_LAYERS_EVERY = Variable("GLIDESLOPE_LAYERS_EVERY", int, 10, "layer statistics every this many steps; 0 = off")
+GLIDESLOPE_ACTIVE = Variable(
+    "GLIDESLOPE_ACTIVE", str, "", "set by an instrumented process so that its children stay out"
+)
+GLIDESLOPE_EXIT_TIMEOUT = Variable(
+    "GLIDESLOPE_EXIT_TIMEOUT", float, 5.0, "seconds that exit may wait for the last values"
+)
+GLIDESLOPE_LAYERS_EVERY = Variable(
+    "GLIDESLOPE_LAYERS_EVERY", int, 10, "layer statistics every this many steps; 0 = off"
+)
 GLIDESLOPE_TRACE_FIRST = Variable("GLIDESLOPE_TRACE_FIRST", int, 20, "keep the traces of this many first steps")
 GLIDESLOPE_TRACE_EVERY = Variable("GLIDESLOPE_TRACE_EVERY", int, 100, "keep one step's trace in this many; 0 = none")
 
 # Set by launchers; read for identity.
 RANK = Variable("RANK", int, -1, "global rank, set by torchrun")
 LOCAL_RANK = Variable("LOCAL_RANK", int, -1, "rank on this node, set by torchrun")
+LOCAL_WORLD_SIZE = Variable("LOCAL_WORLD_SIZE", int, -1, "number of ranks on this node, set by torchrun")
 WORLD_SIZE = Variable("WORLD_SIZE", int, -1, "number of ranks, set by torchrun")
 TORCHELASTIC_RUN_ID = Variable("TORCHELASTIC_RUN_ID", str, "", "rendezvous id of torchrun")
 TORCHELASTIC_RESTART_COUNT = Variable("TORCHELASTIC_RESTART_COUNT", int, 0, "restarts so far, set by torchrun")

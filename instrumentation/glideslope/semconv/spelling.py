@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
-_UNITS = {"s": "seconds", "By": "bytes", "ms": "milliseconds", "W": "watts", "Cel": "celsius", "Hz": "hertz", "J": "joules"}
+_UNITS = {
+    "s": "seconds",
+    "By": "bytes",
+    "ms": "milliseconds",
+    "W": "watts",
+    "Cel": "celsius",
+    "Hz": "hertz",
+    "J": "joules",
+}
 
 
 def prometheus_label(attribute: str) -> str:

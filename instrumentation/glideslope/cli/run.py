@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`glideslope run -- CMD…` and `glideslope sync [SPOOL]`.
+
+`run` starts the command with instrumentation, passes signals on, gives back its exit code, and ships what dead
+processes left. The command's stdout is not touched; our few lines go to stderr.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from glideslope.config import Export, Home
+from glideslope.emit import RequestEncoder
+from glideslope.errors import GlideslopeError
+from glideslope.run.launch import prepare
+from glideslope.ship.sync import SyncReport
+from glideslope.ship.sync import sync as ship_spool
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def say(text: str) -> None:
+    """Print one line of ours to stderr."""
+    click.echo(f"glideslope: {text}", err=True)
+
+
+@contextmanager
+def _signals_passed_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on to the child; Ctrl-C reaches it through the terminal, so here it is only ignored."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if child.poll() is None:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start_and_wait(command: tuple[str, ...], environ: dict[str, str]) -> int:
+    """Run the command to its end and return its exit code as a shell would: 128 + n when signal n ended it."""
+    try:
+        child = subprocess.Popen(command, env=environ)
+    except FileNotFoundError:
+        say(f"command not found: {command[0]}")
+        return NOT_FOUND
+    except PermissionError:
+        say(f"not executable: {command[0]}")
+        return NOT_EXECUTABLE
+    with _signals_passed_to(child):
+        code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+def ship_leftovers(folder: Path, export: Export) -> SyncReport | None:
+    """Ship what processes below `folder` left behind, within the exit timeout; never raises."""
+    if not folder.is_dir():
+        return None
+    try:
+        return ship_spool(folder, RequestEncoder, export, timeout_s=export.exit_timeout_s)
+    except GlideslopeError as error:
+        say(str(error))
+        return None
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--run", "run_id", default="", metavar="ID", help="Run id; the same id again makes the next attempt.")
+@click.option("--name", default="", help="Name of the run for people.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(run_id: str, name: str, command: tuple[str, ...]) -> None:
+    """Run a training COMMAND with instrumentation, for example: glideslope run -- torchrun train.py"""
+    home, export = Home.from_env(), Export.from_env()
+    launch = prepare(command, run_id=run_id, name=name, home=home)
+    say(f"run {launch.run_id} attempt {launch.attempt}, sent to {export.endpoint}")
+    code = start_and_wait(launch.command, dict(launch.environ))
+    report = ship_leftovers(home.spool / launch.run_id, export)
+    if report is not None and report.remaining_bytes:
+        say(f"{report.remaining_bytes:,} bytes wait in {home.spool / launch.run_id}; send them later: glideslope sync")
+    sys.exit(code)
+
+
+@click.command()
+@click.argument("spool", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--timeout", default=600.0, show_default=True, help="Seconds after which it stops; run it again to go on."
+)
+def sync(spool: Path | None, timeout: float) -> None:
+    """Ship what a dead process left in its spool (default: every spool below $GLIDESLOPE_HOME/spool)."""
+    folder = spool or Home.from_env().spool
+    if not folder.is_dir():
+        say(f"nothing to ship: {folder} does not exist")
+        return
+    with click.progressbar(length=1000, label="shipping", file=sys.stderr) as bar:
+        done = 0
+
+        def show(sent: int, total: int) -> None:
+            nonlocal done
+            now = 1000 if total == 0 else min(1000, sent * 1000 // total)
+            bar.update(now - done)
+            done = now
+
+        report = ship_spool(folder, RequestEncoder, Export.from_env(), timeout_s=timeout, progress=show)
+    say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}")
+    if report.remaining_bytes:
+        sys.exit(1)
