@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
@@ -21,12 +23,12 @@ from rich.text import Text
 from glideslope.config import Home, Ports
 from glideslope.errors import StackError
 from glideslope.stack.binaries import BuildProgress, ensure
+from glideslope.stack.daemon import supervise
 from glideslope.stack.doctor import examine
-from glideslope.stack.local import Stack, urls
 from glideslope.stack.programs import Place, select
 from glideslope.stack.recipes import RECIPES, recipe
 from glideslope.stack.state import ProgramState, StackState
-from glideslope.stack.supervisor import supervise
+from glideslope.stack.supervisor import OnState, Stack, urls
 
 _STYLE = {"running": "green", "crashed": "red", "failed": "red", "building": "yellow", "starting": "cyan"}
 _MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
@@ -61,15 +63,15 @@ class _Plain:
                 click.echo(f"{name:13} {entry.phase} {_what(entry)}".rstrip())
 
 
-def start_with_progress(
-    stack: Stack, programs: tuple[str, ...] | None = None, wait: tuple[str, ...] | None = None
-) -> bool:
-    """Start the stack and show what each program does until the awaited ones are ready; as `Stack.start`."""
+@contextmanager
+def starting() -> Iterator[OnState]:
+    """Show what each program does while the stack starts: `with starting() as show: stack.start(on_state=show)`."""
     console = Console()
     if not console.is_terminal:
-        return stack.start(programs, wait, _Plain())
+        yield _Plain()
+        return
     with Live(console=console, refresh_per_second=8) as live:
-        return stack.start(programs, wait, lambda state: live.update(_table(state)))
+        yield lambda state: live.update(_table(state))
 
 
 def _print_urls(ports: Ports) -> None:
@@ -93,7 +95,8 @@ def up(foreground: bool, detach: bool, only: tuple[str, ...]) -> None:
         supervise(Place.native(stack.home, stack.ports), select(only or None))
         return
     try:
-        began = start_with_progress(stack, only or None, () if detach else None)
+        with starting() as show:
+            began = stack.start(only or None, () if detach else None, show)
     except KeyboardInterrupt:
         raise StackError("the stack goes on starting: see `glideslope status`; `glideslope down` ends it") from None
     click.echo("the stack starts in the background:" if detach else "the stack is up:" if began else "already up:")

@@ -20,10 +20,10 @@ from glideslope.errors import GlideslopeError
 from glideslope.stack import process
 from glideslope.stack.assets import stack_root
 from glideslope.stack.binaries import built, provided, toolchain
-from glideslope.stack.local import Stack
 from glideslope.stack.programs import PROGRAMS
 from glideslope.stack.recipes import RECIPES
 from glideslope.stack.state import read_state
+from glideslope.stack.supervisor import Stack
 
 Level = Literal["ok", "warning", "problem"]
 

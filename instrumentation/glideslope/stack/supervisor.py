@@ -1,248 +1,190 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor: one process that builds, starts, watches and restarts the programs of the stack.
+"""The stack on this machine, from outside: start its supervisor, wait for it, read its state, stop it.
 
-In: program names on the command line, Home and Ports from the environment. Out: running programs, run/state.json.
-Started by `stack.local`; imports the other stack modules only. Each program starts as soon as its binary is there.
+In: Home and Ports. Out: `Stack`, used by the commands, the demo and the tests. Imports the other stack modules only.
 """
 
 from __future__ import annotations
 
-import fcntl
-import http.client
-import os
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import fields
 
-from glideslope.config import LOOPBACK, Home, Ports
-from glideslope.errors import GlideslopeError, StackError
+from glideslope import env
+from glideslope.config import Home, Ports
+from glideslope.errors import StackError
 from glideslope.stack import process
-from glideslope.stack.binaries import BuildProgress, built, ensure, provided, toolchain
-from glideslope.stack.programs import Place, Program, command, select
-from glideslope.stack.recipes import RECIPES
-from glideslope.stack.settings import prepare
-from glideslope.stack.state import ProgramState, StackState, read_state, write_state
+from glideslope.stack.programs import ESSENTIAL, PROGRAMS, select
+from glideslope.stack.settings import ensure_token
+from glideslope.stack.state import ProgramState, StackState, read_state
 
-TICK_S = 0.1
-BACKOFF_S = 0.5
-MOST_BACKOFF_S = 30.0
-# A program that was ready for this long has recovered: its next crash starts the backoff anew.
-STEADY_S = 60.0
-LOG_BYTES = 32 << 20
+_POLL_S = 0.1
+# A healthy machine starts each program in a second or two; Jaeger's first start on a busy one took 9 s.
+START_TIMEOUT_S = 90.0
+SUPERVISOR_TIMEOUT_S = 20.0
+MOST_FAILURES = 3
 
-
-def healthy(place: Place, program: Program, timeout_s: float = 0.5) -> bool:
-    """True when the program's health page answers 200 now."""
-    port, path = program.health
-    # No proxy of the environment may stand between us and loopback, so no urllib.
-    connection = http.client.HTTPConnection(LOOPBACK, getattr(place.ports, port), timeout=timeout_s)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+OnState = Callable[[StackState], None]
 
 
-class Watched:
-    """One program under supervision; `step` is called at every tick and never blocks for long."""
+class Stack:
+    """One native stack: the programs of one $GLIDESLOPE_HOME on one set of ports.
 
-    def __init__(self, program: Program, place: Place) -> None:
-        self.program = program
-        self.place = place
-        self.binary: Path | None = None
-        self.child: subprocess.Popen[bytes] | None = None
-        self.log = place.home.log / f"{program.name}.log"
-        self.state = ProgramState(title=program.title, url=place.ports.url(program.ports[0]), log=str(self.log))
-        self.crashes = 0
-        self.next_start = 0.0
+    `ports` must be the default ports moved by one offset, because child processes get the offset by environment.
+    """
 
-    def step(self, ready: set[str]) -> None:
-        """Start, check or bury the process, whichever is due; `ready` names the programs that are healthy."""
-        if self.child is not None:
-            if self.child.poll() is not None:
-                self._ended(self.child.returncode)
-            elif not self.state.ready and healthy(self.place, self.program):
-                self.state.phase, self.state.detail, self.state.failures = "running", "", 0
-                self.state.ready = time.time()
-            return
-        if self.program.binary and self.binary is None:
-            return
-        missing = [name for name in self.program.after if name not in ready]
-        if missing:
-            self.state.detail = f"waits for {', '.join(missing)}"
-        elif time.monotonic() >= self.next_start:
-            self._start()
+    def __init__(self, home: Home | None = None, ports: Ports | None = None) -> None:
+        self.home = home or Home.from_env()
+        self.ports = ports or Ports.from_env()
+        self.offset = self.ports.live - Ports().live
+        if self.ports != Ports().shifted(self.offset):
+            raise StackError("the stack's ports must all be moved by the same offset: use Ports().shifted(offset)")
+        self._supervisor: subprocess.Popen[bytes] | None = None
 
-    def _start(self) -> None:
-        for name in self.program.ports:
-            port = getattr(self.place.ports, name)
-            if not process.port_is_free(port):
-                self._crashed(f"port {port} is taken by {process.port_holder(port)}")
-                return
-        self.state.restarts += self.state.pid != 0
-        try:
-            self.child = process.start(
-                command(self.program, self.binary, self.place),
-                self.program.environment(self.place),
-                self.log,
-                self.place.home.root,
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment for child processes that talk to this stack."""
+        return env.environment() | {
+            "GLIDESLOPE_HOME": str(self.home.root),
+            "GLIDESLOPE_PORT_OFFSET": str(self.offset),
+        }
+
+    def token(self) -> str:
+        """The bearer token of this stack, made if there is none."""
+        return ensure_token(self.home).read_text("utf-8").strip()
+
+    def status(self) -> StackState | None:
+        """The state of the running stack, or None when no supervisor runs for this home."""
+        state = read_state(self.home)
+        if state is None or state.identity is None or state.identity.process() is None:
+            return None
+        return state
+
+    def start(
+        self,
+        programs: tuple[str, ...] | None = None,
+        wait: tuple[str, ...] | None = None,
+        on_state: OnState | None = None,
+    ) -> bool:
+        """Start the named programs (all for None) in the background; returns False when the stack was already up.
+
+        Waits until every program in `wait` answers its health page (all started ones for None, none for an empty
+        tuple) and calls `on_state` about ten times a second meanwhile. Builds take as long as they take; a start is
+        bounded. Raises StackError when a port is taken, a build fails or a program ends before it is ready: with the
+        last lines of its log. The supervisor goes on after an error, since the rest of the stack may be of use.
+        """
+        chosen = tuple(program.name for program in select(programs))
+        state = self.status()
+        began = state is None
+        if state is None:
+            self._check_ports(chosen)
+            state = self._spawn(chosen)
+            began = self._supervisor is not None and state.pid == self._supervisor.pid
+        wanted = chosen if wait is None else wait
+        absent = [name for name in wanted if name not in state.programs]
+        if absent:
+            raise StackError(f"the stack is up without {', '.join(absent)}: `glideslope down`, then `glideslope up`")
+        self.wait(wanted, on_state)
+        return began
+
+    def wait(self, wanted: tuple[str, ...], on_state: OnState | None = None) -> StackState:
+        """Wait until the named programs of the running stack are ready; raises StackError as `start` does."""
+        while True:
+            state = self.status()
+            if state is None:
+                raise StackError(f"the supervisor ended:\n{process.tail(self.home.log / 'supervisor.log')}")
+            if on_state is not None:
+                on_state(state)
+            pending = [name for name in wanted if not state.programs[name].ready]
+            if not pending:
+                return state
+            for name in pending:
+                self._check_progress(name, state.programs[name])
+            time.sleep(_POLL_S)
+
+    def stop(self) -> list[str]:
+        """Stop the supervisor, which stops its programs; returns the names of programs that it left behind.
+
+        Those are ended here: a killed supervisor leaves all of them. Does nothing when nothing runs.
+        """
+        state = read_state(self.home)
+        if state is None or state.identity is None:
+            return []
+        process.stop([state.identity], patience_s=40)
+        if self._supervisor is not None:
+            self._supervisor.wait(timeout=5)
+            self._supervisor = None
+        left = {
+            name: program.identity
+            for name, program in state.programs.items()
+            if program.identity and program.identity.process()
+        }
+        process.stop(left.values(), patience_s=10)
+        return list(left)
+
+    def _check_ports(self, chosen: tuple[str, ...]) -> None:
+        before = read_state(self.home)
+        leftovers = before.programs if before else {}
+        taken = []
+        for name in chosen:
+            program = leftovers.get(name)
+            if program and program.identity and program.identity.process():
+                continue  # ours, from a killed supervisor: the new one ends it first
+            for field in PROGRAMS[name].ports:
+                port = getattr(self.ports, field)
+                if not process.port_is_free(port):
+                    taken.append(f"port {port} ({name}, {field}) is taken by {process.port_holder(port)}")
+        if taken:
+            raise StackError(
+                "\n  ".join(["the stack cannot start:", *taken])
+                + "\nEnd that program, or move every port with GLIDESLOPE_PORT_OFFSET=100."
             )
-        except OSError as error:
-            self._crashed(f"it cannot be run: {error}")
-            return
-        identity = process.Identity.of(self.child.pid)
-        self.state.pid, self.state.started = self.child.pid, identity.started if identity else time.time()
-        self.state.phase, self.state.detail, self.state.ready = "starting", "", 0.0
 
-    def _ended(self, code: int) -> None:
-        how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-        if self.state.ready and time.time() - self.state.ready > STEADY_S:
-            self.crashes = 0
-        self.child = None
-        self._crashed(f"it ended with {how}; the last lines of {self.log}:\n{process.tail(self.log)}")
-
-    def _crashed(self, detail: str) -> None:
-        self.state.failures += not self.state.ready
-        self.state.phase, self.state.detail, self.state.ready = "crashed", detail, 0.0
-        self.next_start = time.monotonic() + min(BACKOFF_S * 2**self.crashes, MOST_BACKOFF_S)
-        self.crashes += 1
-
-
-class Supervisor:
-    """All programs of one stack; `run` returns when `stop` is set and everything has ended."""
-
-    def __init__(self, place: Place, programs: tuple[Program, ...]) -> None:
-        self.place = place
-        self.watched = [Watched(program, place) for program in programs]
-        self.stop = threading.Event()
-        me = process.Identity.of(os.getpid())
-        self.state = StackState(
-            pid=os.getpid(),
-            started=me.started if me else time.time(),
-            port_offset=place.ports.live - Ports().live,
-            programs={watched.program.name: watched.state for watched in self.watched},
+    def _spawn(self, chosen: tuple[str, ...]) -> StackState:
+        self.home.root.mkdir(parents=True, exist_ok=True)
+        log = self.home.log / "supervisor.log"
+        self._supervisor = process.start(
+            [sys.executable, "-m", "glideslope.stack.daemon", *chosen], self.environment, log, self.home.root
         )
-        self._written: dict[str, object] = {}
+        deadline = time.monotonic() + SUPERVISOR_TIMEOUT_S
+        while time.monotonic() < deadline:
+            state = self.status()
+            if state is not None:
+                return state
+            ended = self._supervisor.poll()
+            if ended is not None:
+                raise StackError(f"the supervisor ended with exit code {ended}:\n{process.tail(log)}")
+            time.sleep(_POLL_S)
+        raise StackError(f"the supervisor did not come up in {SUPERVISOR_TIMEOUT_S:.0f} s; its log is {log}")
 
-    def run(self) -> None:
-        """Supervise until `stop` is set; raises StackError when this home is already supervised."""
-        home = self.place.home
-        home.run.mkdir(parents=True, exist_ok=True)
-        with _only_one(home):
-            self._bury_leftovers()
-            prepare(home, self.place.ports)
-            self._publish()
-            builder = threading.Thread(target=self._provide, name="builder")
-            builder.start()
-            try:
-                self._watch()
-            finally:
-                self.stop.set()
-                builder.join()
-                self._stop_all()
-                self._publish()
-
-    def _watch(self) -> None:
-        ticks = 0
-        while not self.stop.wait(TICK_S):
-            ready = {watched.program.name for watched in self.watched if watched.state.ready}
-            for watched in self.watched:
-                watched.step(ready)
-            self._publish()
-            ticks += 1
-            if ticks % 100 == 0:
-                for watched in self.watched:
-                    process.trim(watched.log, LOG_BYTES)
-
-    def _bury_leftovers(self) -> None:
-        """End programs that a killed supervisor left behind: they hold the ports and the data folders."""
-        before = read_state(self.place.home)
-        if before is not None:
-            process.stop([state.identity for state in before.programs.values() if state.identity], patience_s=10)
-
-    def _publish(self) -> None:
-        now = self.state.to_dict()
-        if now != self._written:
-            write_state(self.place.home, self.state)
-            self._written = now
-
-    def _provide(self) -> None:
-        """Builder thread: hand each program its binary; those already there first, then one build after another."""
-        wanted = {watched.program.binary for watched in self.watched if watched.program.binary}
-        order = [name for name in RECIPES if name in wanted]
-        for build in (False, True):
-            for name in list(order):
-                if self.stop.is_set():
-                    return
-                if self._hand_out(name, build):
-                    order.remove(name)
-
-    def _hand_out(self, name: str, build: bool) -> bool:
-        users = [watched for watched in self.watched if watched.program.binary == name]
-        started = time.monotonic()
-        try:
-            if build:
-                path: Path | None = ensure(RECIPES[name], self.place.home, self._report, self.stop)
-            else:
-                path = provided(RECIPES[name]) or built(RECIPES[name], self.place.home, toolchain())
-        except GlideslopeError as error:
-            for watched in users:
-                watched.state.phase, watched.state.detail = "failed", str(error)
-            return True
-        for watched in users:
-            if path is None:
-                watched.state.detail = "waits for its turn to be built"
-            else:
-                watched.state.build_seconds = round(time.monotonic() - started, 1) if build else 0.0
-                watched.state.phase, watched.state.detail = "waiting", ""
-                watched.binary = path
-        return path is not None
-
-    def _report(self, progress: BuildProgress) -> None:
-        what = "waits for another build" if progress.phase == "waiting" else f"{progress.packages} packages compiled"
-        for watched in self.watched:
-            if watched.program.binary == progress.program:
-                watched.state.phase, watched.state.detail = "building", what
-
-    def _stop_all(self) -> None:
-        """Writers first, so that their queues drain into stores that still run."""
-        for sends, patience_s in ((True, 8.0), (False, 15.0)):
-            group = [watched for watched in self.watched if watched.program.sends is sends and watched.child]
-            process.stop([watched.state.identity for watched in group if watched.state.identity], patience_s)
-            for watched in group:
-                if watched.child is not None:
-                    watched.child.poll()
-                watched.state.phase, watched.state.detail, watched.state.ready = "stopped", "", 0.0
+    def _check_progress(self, name: str, program: ProgramState) -> None:
+        if program.phase == "failed":
+            raise StackError(f"{name} failed: {program.detail}")
+        if program.phase == "crashed" and program.failures >= MOST_FAILURES:
+            raise StackError(f"{name} does not start: {program.detail}")
+        if program.phase == "starting" and time.time() - program.started > START_TIMEOUT_S:
+            raise StackError(
+                f"{name} runs but was not ready after {START_TIMEOUT_S:.0f} s; the last lines of {program.log}:\n"
+                + process.tail(self.home.log / f"{name}.log")
+            )
 
 
-@contextmanager
-def _only_one(home: Home) -> Iterator[None]:
-    with (home.run / "supervisor.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StackError(f"the stack in {home.root} is already up: see `glideslope status`") from None
-        yield
+def ensure_up(
+    home: Home, ports: Ports, on_state: OnState | None = None, wait: tuple[str, ...] | None = ESSENTIAL
+) -> Stack:
+    """Return the running stack of this home, starting it first if need be; raises StackError as `Stack.start` does.
+
+    By default it does not wait for the traces store, whose build is the slowest and which nothing else needs.
+    """
+    stack = Stack(home, ports)
+    stack.start(wait=wait, on_state=on_state)
+    return stack
 
 
-def supervise(place: Place, programs: tuple[Program, ...]) -> None:
-    """Run a supervisor in this process until SIGTERM or SIGINT; raises StackError when it cannot begin."""
-    supervisor = Supervisor(place, programs)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: supervisor.stop.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    supervisor.run()
-
-
-if __name__ == "__main__":
-    try:
-        supervise(Place.native(Home.from_env(), Ports.from_env()), select(tuple(sys.argv[1:]) or None))
-    except GlideslopeError as problem:
-        sys.exit(f"glideslope: {problem}")
+def urls(ports: Ports) -> dict[str, str]:
+    """What people and programs open, by name."""
+    names = {"viewer": "server", "otlp": "otlp_http", **{field.name: field.name for field in fields(ports)}}
+    shown = ("viewer", "otlp", "live", "curves", "logs", "traces_query", "vmalert", "alertmanager")
+    return {name.removesuffix("_query"): ports.url(names[name]) for name in shown}
