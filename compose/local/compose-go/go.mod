@@ -2,10 +2,9 @@ module glideslope/compose/local/compose-go
 
 go 1.24.0
 
-tool github.com/compose-spec/compose-go/v2/cmd
+require github.com/compose-spec/compose-go/v2 v2.9.1
 
 require (
-	github.com/compose-spec/compose-go/v2 v2.9.1 // indirect
 	github.com/distribution/reference v0.5.0 // indirect
 	github.com/docker/go-connections v0.4.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect

@@ -216,7 +216,7 @@ _TABLE = (
 PROGRAMS: dict[str, Program] = {program.name: program for program in _TABLE}
 
 ESSENTIAL = tuple(name for name in PROGRAMS if name != "traces")
-"""What a live dashboard and an alert need. Spans wait in the collector's queue until Jaeger, the slowest build, is there."""
+"""What a live dashboard and an alert need; spans wait in the collector until Jaeger, the slowest build, is there."""
 
 
 def select(names: tuple[str, ...] | None) -> tuple[Program, ...]:

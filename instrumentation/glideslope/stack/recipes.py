@@ -116,7 +116,7 @@ _TABLE = (
     Recipe(
         program="compose-spec",
         folder="compose/local/compose-go",
-        package="github.com/compose-spec/compose-go/v2/cmd",
+        package=".",
         version="2.9.1",
         seconds=5,
         essential=False,

@@ -36,6 +36,7 @@ def variables(home: Home, ports: Ports, listen: str = LOOPBACK) -> dict[str, str
         "GLIDESLOPE_TOKEN_FILE": str(home.token),
         "LISTEN": listen,
         "HOST_NAME": socket.gethostname(),
+        "HOST_ROOT": "/",
         **{f"PORT_{port.name.upper()}": str(getattr(ports, port.name)) for port in fields(ports)},
         **{f"URL_{port.name.upper()}": ports.url(port.name) for port in fields(ports)},
     }
