@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plot that heatmap and state timeline share: time on x, named rows on y, everything inside drawn by the caller.
+import type { GrafanaTheme2, TimeRange, TimeZone } from '@grafana/data';
+import { AxisPlacement, GraphDrawStyle, ScaleDirection, ScaleOrientation, VisibilityMode } from '@grafana/schema';
+import { measureText, UPlotConfigBuilder } from '@grafana/ui';
+import type uPlot from 'uplot';
+
+import { labelledRows } from './grid';
+
+export interface RowPlot {
+  rows: string[];
+  range: () => TimeRange;
+  timeZone: TimeZone;
+  theme: GrafanaTheme2;
+  height: number;
+  draw: (u: uPlot) => void;
+  hover: (position: { time: number; row: number; x: number; y: number } | null) => void;
+  zoom: (from: number, to: number) => void;
+}
+
+const WIDEST_LABEL = 180;
+const AXIS_HEIGHT = 40;
+
+export function rowPlot({ rows, range, timeZone, theme, height, draw, hover, zoom }: RowPlot): UPlotConfigBuilder {
+  const builder = new UPlotConfigBuilder(timeZone);
+  const labelled = labelledRows(rows.length, height - AXIS_HEIGHT);
+  const widest = labelled.reduce((most, r) => Math.max(most, measureText(rows[r], 12).width), 0);
+  const labelWidth = Math.min(WIDEST_LABEL, widest);
+  builder.addScale({
+    scaleKey: 'x',
+    isTime: true,
+    orientation: ScaleOrientation.Horizontal,
+    direction: ScaleDirection.Right,
+    range: () => [range().from.valueOf(), range().to.valueOf()],
+  });
+  builder.addScale({ scaleKey: 'y', orientation: ScaleOrientation.Vertical, direction: ScaleDirection.Up, range: () => [0, rows.length] });
+  builder.addAxis({ scaleKey: 'x', isTime: true, placement: AxisPlacement.Bottom, theme, timeZone, grid: { show: false } });
+  builder.addAxis({
+    scaleKey: 'y',
+    placement: AxisPlacement.Left,
+    theme,
+    size: labelWidth + 16,
+    grid: { show: false },
+    ticks: { show: false },
+    splits: () => labelled.map((r) => r + 0.5),
+    values: (_u, splits) => splits.map((s) => fit(rows[Math.floor(s)] ?? '', labelWidth)),
+  });
+  builder.addSeries({ scaleKey: 'y', theme, pathBuilder: () => null, drawStyle: GraphDrawStyle.Line, showPoints: VisibilityMode.Never });
+  builder.setCursor({ points: { show: false }, y: false, drag: { x: true, y: false, setScale: false } });
+  builder.addHook('draw', draw);
+  builder.addHook('setSelect', (u) => {
+    if (u.select.width > 5) {
+      zoom(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'));
+      u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    }
+  });
+  builder.addHook('setCursor', (u) => {
+    const { left = -1, top = -1 } = u.cursor;
+    if (left < 0 || top < 0) {
+      hover(null);
+      return;
+    }
+    const box = u.over.getBoundingClientRect();
+    hover({ time: u.posToVal(left, 'x'), row: Math.floor(u.posToVal(top, 'y')), x: box.left + left, y: box.top + top });
+  });
+  return builder;
+}
+
+/** Layer names differ at their end, so it is the middle that goes. */
+export function fit(text: string, width: number): string {
+  if (measureText(text, 12).width <= width) {
+    return text;
+  }
+  let keep = text.length - 1;
+  while (keep > 4 && measureText(`${text.slice(0, keep)}…`, 12).width > width) {
+    keep--;
+  }
+  const head = Math.ceil(keep / 3);
+  return `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
+}
