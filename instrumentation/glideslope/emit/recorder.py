@@ -85,8 +85,7 @@ class EventWriter:
         self.inert = False
         instance = "/".join(str(full[name]) for name in ("run.id", "run.attempt", "dist.rank"))
         described = Definition(_EVENTS, 0, {"service.instance.id": instance} | full, self._start_ns, ())
-        for drop_class in (frames.TRACES, frames.LOGS):
-            self._append(frames.kind(drop_class, frames.DEFINE), frames.pack_definition(described))
+        self._append(frames.kind(frames.LOGS, frames.DEFINE), frames.pack_definition(described))
         _living.add(self)
 
     def write(self, event: Event) -> None:
