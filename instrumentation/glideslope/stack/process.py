@@ -19,6 +19,7 @@ import psutil
 from glideslope.config import LOOPBACK
 
 _POLL_S = 0.05
+_KILL_S = 5.0
 # psutil derives the start time from the boot time, which clock corrections move a little.
 _START_TOLERANCE_S = 2.0
 
@@ -69,19 +70,20 @@ def start(command: list[str], environment: dict[str, str], log: Path, folder: Pa
 
 def stop(identities: Iterable[Identity], patience_s: float) -> list[Identity]:
     """Ask processes to end, wait at most `patience_s` seconds for all of them, kill the rest; returns those killed."""
-    alive = [identity for identity in identities if _send(identity, "terminate")]
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        alive = [identity for identity in alive if identity.process() is not None]
-        if not alive:
-            return []
-        time.sleep(_POLL_S)
+    alive = _wait([identity for identity in identities if _send(identity, "terminate")], patience_s)
     killed = [identity for identity in alive if _send(identity, "kill")]
-    for identity in killed:
-        process = identity.process()
-        if process is not None:
-            psutil.wait_procs([process], timeout=5)
+    _wait(killed, _KILL_S)
     return killed
+
+
+def _wait(identities: list[Identity], patience_s: float) -> list[Identity]:
+    """Wait until processes are gone; returns those that are not. Their exit codes stay for whoever started them."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        identities = [identity for identity in identities if identity.process() is not None]
+        if not identities or time.monotonic() >= deadline:
+            return identities
+        time.sleep(_POLL_S)
 
 
 def _send(identity: Identity, method: str) -> bool:

@@ -140,7 +140,9 @@ def _jaeger(place: Place) -> list[str]:
 
 
 def _server(place: Place) -> list[str]:
-    return ["-m", "glideslope", "serve"]
+    # Whoever can reach more than loopback must show the token.
+    beyond = [] if place.listen == LOOPBACK else ["--host", place.listen, "--auth", "token"]
+    return ["-m", "glideslope", "serve", *beyond]
 
 
 _TABLE = (
