@@ -64,7 +64,7 @@ class EventWriter:
         """
         if missing := [name for name in _REQUIRED if name not in resource]:
             raise ConfigError(f"the resource lacks {', '.join(missing)}: name them when the writer is made")
-        full: dict[str, Scalar] = {k: safe_label(v) if isinstance(v, str) else v for k, v in resource.items()}
+        full = _safe({name: value for name, value in resource.items() if value != "" or name in _REQUIRED})
         self._resource, self._append = full, append
         self._start_ns = time.time_ns() if start_ns is None else start_ns
         self._budget = Budget(series_budget)
@@ -286,7 +286,7 @@ class EventWriter:
 
     def _happened(self, event: Happened) -> None:
         checked_event(event.name, event.attributes)
-        marks = {key: safe_label(v) if isinstance(v, str) else v for key, v in event.attributes.items()}
+        marks = _safe({key: value for key, value in event.attributes.items() if value != ""})
         record = {
             "name": event.name,
             "time": event.time_ns,
@@ -296,6 +296,10 @@ class EventWriter:
             "attributes": marks,
         }
         self._append(frames.kind(frames.LOGS, frames.RECORDS), frames.pack_objects(_EVENTS, [record], 1))
+
+
+def _safe(attributes: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {key: safe_label(value) if isinstance(value, str) else value for key, value in attributes.items()}
 
 
 def _dense(columns: NDArray[np.intp]) -> NDArray[np.intp] | None:

@@ -224,7 +224,7 @@ def test_all_ranks_share_a_step_s_trace(make_kit, step):
 
 
 def test_an_event_points_at_the_trace_of_its_step(kit):
-    kit.write(Happened("train.run.end", START, "over\n", Severity.ERROR, 7, {"exit.state": "failed"}))
+    kit.write(Happened("train.run.end", START, "over\n", Severity.ERROR, 7, {"exit.state": "failed", "error.type": ""}))
     record = kit.records()[0]
     assert record.trace_id == trace_id("r1", 0, 7)
     assert (record.severity_text, record.body.string_value) == ("ERROR", "over\n")
