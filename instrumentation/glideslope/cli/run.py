@@ -18,7 +18,7 @@ from types import FrameType
 import click
 
 from glideslope.config import Export, Home
-from glideslope.emit import RequestEncoder
+from glideslope.emit import RequestEncoder, suppress_instrumentation
 from glideslope.errors import GlideslopeError
 from glideslope.run.launch import prepare
 from glideslope.ship.sync import SyncReport
@@ -70,7 +70,9 @@ def ship_leftovers(folder: Path, export: Export) -> SyncReport | None:
     if not folder.is_dir():
         return None
     try:
-        return ship_spool(folder, RequestEncoder, export, timeout_s=export.exit_timeout_s)
+        return ship_spool(
+            folder, RequestEncoder, export, timeout_s=export.exit_timeout_s, quiet=suppress_instrumentation
+        )
     except GlideslopeError as error:
         say(str(error))
         return None
@@ -113,6 +115,8 @@ def sync(spool: Path | None, timeout: float) -> None:
             done = now
 
         report = ship_spool(folder, RequestEncoder, Export.from_env(), timeout_s=timeout, progress=show)
+    for trouble in dict.fromkeys(report.troubles):
+        click.echo(trouble, err=True)
     say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}")
     if report.remaining_bytes:
         sys.exit(1)

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from glideslope.config import Capture, Export, Home
 from glideslope.run.gate import reason_to_stay_out
@@ -26,7 +26,7 @@ _log = logging.getLogger("glideslope")
 _instruments = ("torch >= 2.0.0a0",)
 
 
-class PyTorchInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # opentelemetry ships no types for it
+class PyTorchInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # untyped in opentelemetry
     """Instruments PyTorch training in this process without a change to the script; a singleton, as in OpenTelemetry."""
 
     _session: Session | None = None

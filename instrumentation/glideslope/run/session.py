@@ -20,7 +20,7 @@ from types import TracebackType
 from glideslope import env
 from glideslope.capture import Recorder
 from glideslope.config import Capture, Export, Home
-from glideslope.emit import EventWriter, KeepRule, RequestEncoder
+from glideslope.emit import EventWriter, KeepRule, RequestEncoder, suppress_instrumentation
 from glideslope.events import Event, Happened, Heartbeat, Severity
 from glideslope.run.gate import reason_to_stay_out
 from glideslope.run.identity import Identity, note_attempt
@@ -63,8 +63,13 @@ class Session:
         identity = self.identity
         try:
             resource = identity.resource()
-            encoder = RequestEncoder()
-            self._shipper = open_shipper(identity.spool_folder(self._home.spool), encoder, self._export)
+            self._shipper = open_shipper(
+                identity.spool_folder(self._home.spool),
+                RequestEncoder(),
+                self._export,
+                quiet=suppress_instrumentation,
+                loud=identity.local_rank == 0,
+            )
             keep = KeepRule(first=self._capture.trace_first, every=self._capture.trace_every)
             self._writer = EventWriter(resource, self._shipper.append, keep=keep)
         except Exception as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -90,8 +90,15 @@ class _Pending(NamedTuple):
 class Delivery:
     """Sends one spool in order; holds one batch in memory."""
 
-    def __init__(self, reader: SpoolReader, encode: Encode, transport: Transport, where: str) -> None:
-        """`where` names the receiver in warnings."""
+    def __init__(
+        self,
+        reader: SpoolReader,
+        encode: Encode,
+        transport: Transport,
+        where: str,
+        say: Callable[[str], None] = _log.warning,
+    ) -> None:
+        """`where` names the receiver in warnings; `say` is told each kind of trouble once, in a sentence."""
         self.sent_points = 0
         """Metric points that were acknowledged."""
         self.replayed_points = 0
@@ -105,6 +112,7 @@ class Delivery:
         self._failures = 0
         self._unanswered = False
         self._said: set[str] = set()
+        self._tell = say
 
     def advance(self, read_s: float = READ_S) -> Step:
         """Send one request, or read the next batch; never raises."""
@@ -237,4 +245,5 @@ class Delivery:
     def _say(self, topic: str, text: str) -> None:
         if topic not in self._said:
             self._said.add(topic)
-            _log.warning("%s", text)
+            # The name goes with it, because logging that nobody configured prints the bare text.
+            self._tell(f"glideslope: {text}")

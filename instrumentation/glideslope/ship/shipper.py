@@ -6,6 +6,7 @@ In: frames. Out: requests at the receiver, or values on disk; counters. Imports 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,8 @@ from glideslope.ship.reader import SpoolReader
 from glideslope.ship.sender import Sender
 from glideslope.ship.spool import SpoolWriter
 from glideslope.ship.transport import Transport
+
+_log = logging.getLogger("glideslope")
 
 RETAIN_S = 30.0
 """Seconds that acknowledged segments are kept: three times the loss seen when VictoriaMetrics is killed (§8.4)."""
@@ -110,12 +113,14 @@ def open_shipper(
     quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
     segment_bytes: int = 8 << 20,
     segment_age_s: float = 30.0,
+    loud: bool = True,
 ) -> Shipper:
     """Open the spool of this process below or beside `directory` and start its sender thread.
 
     `encode(frames, max_points, max_bytes)` turns (kind, payload) frames into OTLP requests, in the sender thread.
     `retain_s` keeps acknowledged segments; `paths` replaces the signal paths behind the endpoint; `quiet` is entered by
-    the thread (it keeps other instrumentations from tracing our requests). Raises nothing: a folder that cannot be
+    the thread (it keeps other instrumentations from tracing our requests). Of the ranks of a node one is `loud`: the
+    others log their warnings at debug level. Raises nothing: a folder that cannot be
     written shows in the drop counters and is tried again.
     """
     writer = SpoolWriter(
@@ -123,7 +128,7 @@ def open_shipper(
     )
     reader = SpoolReader(writer.directory, live=lambda: True)
     transport = Transport(export) if paths is None else Transport(export, paths)
-    delivery = Delivery(reader, encode, transport, export.endpoint)
+    delivery = Delivery(reader, encode, transport, export.endpoint, _log.warning if loud else _log.debug)
     sender = Sender(writer, reader, delivery, retain_s=retain_s, quiet=quiet)
     shipper = Shipper(writer, reader, delivery, sender)
     sender.start()

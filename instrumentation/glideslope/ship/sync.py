@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class SyncReport:
     """Damaged stretches that were skipped; a torn tail is one."""
     remaining_bytes: int = 0
     """Bytes that still wait; 0 = all was shipped."""
+    troubles: list[str] = field(default_factory=list)
+    """What went wrong, one sentence per spool and kind."""
 
 
 def spools(root: Path) -> Iterator[Path]:
@@ -126,7 +128,7 @@ def _ship(
     """Ship one spool; False when nobody answers."""
     reader = SpoolReader(folder, live=lambda: False)
     transport = Transport(export)
-    delivery = Delivery(reader, encode, transport, export.endpoint)
+    delivery = Delivery(reader, encode, transport, export.endpoint, report.troubles.append)
     unanswered, reachable = 0, True
     try:
         while (left := deadline - time.monotonic()) > 0:
