@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int, settings: Settings) -> socket.socket:
-    """Return a bound socket.
+    """Return a listening socket.
 
     Raises ConfigError when others could reach the port while no token is asked, StackError when it is taken.
     """
@@ -38,6 +38,8 @@ def bind(host: str, port: int, settings: Settings) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        # From here on connections wait for the server instead of being refused.
+        bound.listen(128)
     except OSError as error:
         bound.close()
         raise StackError(
@@ -48,7 +50,7 @@ def bind(host: str, port: int, settings: Settings) -> socket.socket:
 
 
 def run(settings: Settings, host: str, port: int, ready: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until interrupted; `ready` is called with the URL once the port is bound. Raises as `bind` does."""
+    """Serve until interrupted; `ready` is called with the URL once the port listens. Raises as `bind` does."""
     bound = bind(host, port, settings)
     address, number = bound.getsockname()[:2]
     ready(f"http://{f'[{address}]' if ':' in address else address}:{number}")

@@ -10,6 +10,7 @@ import base64
 import binascii
 import hmac
 import json
+import re
 
 from fastapi import HTTPException, Request
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glideslope.server.settings import Settings
 
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?")
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 # Emotion, which @grafana/ui styles itself with, inserts <style> elements: hence 'unsafe-inline' for styles alone.
@@ -68,11 +70,9 @@ def _basic_password(headers: Headers) -> str:
 
 
 def hostname(host: str) -> str:
-    """The name part of a Host header, lower case, without the port."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        return name.partition("]")[0] + "]"
-    return name.partition(":")[0]
+    """The name part of a Host header, lower case, without the port; empty for a header that is not well formed."""
+    match = _HOST.fullmatch(host.strip().lower())
+    return match[1] if match else ""
 
 
 class Guard:
