@@ -48,5 +48,5 @@ export default defineConfig({
   },
   server: { port: 8701, proxy: { '/api': SERVER } },
   preview: { port: 8702, proxy: { '/api': SERVER } },
-  test: { environment: 'jsdom', include: ['test/**/*.test.ts', 'test/**/*.test.tsx'], server: { deps: { inline: [/@grafana/] } } },
+  test: { environment: 'jsdom', setupFiles: ['test/setup.ts'], include: ['test/**/*.test.ts', 'test/**/*.test.tsx'], server: { deps: { inline: [/@grafana/] } } },
 });

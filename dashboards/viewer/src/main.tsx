@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Start: fills the registries of @grafana/data, then mounts the pages.
 import './publicPath';
+import './page.css';
 
 import { createRoot } from 'react-dom/client';
 

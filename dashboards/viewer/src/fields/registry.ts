@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Field configuration: frames and a panel's fieldConfig in, frames with displays, colours and links out. Without these
 // registries applyFieldOverrides silently drops units, colours and links.
-import type { DataFrame, FieldConfigPropertyItem, GrafanaTheme2, LinkModel, TimeZone } from '@grafana/data';
+import type { DataFrame, FieldConfigPropertyItem, FieldConfigSource, GrafanaTheme2, LinkModel, TimeZone } from '@grafana/data';
 import {
   applyFieldOverrides,
   FieldConfigOptionsRegistry,
   identityOverrideProcessor,
   standardFieldConfigEditorRegistry,
+  ThresholdsMode,
 } from '@grafana/data';
 
 import type { Panel } from '../dashboard/model';
@@ -58,11 +59,30 @@ export interface FieldContext {
   urlMacros: Record<string, string>;
 }
 
+const BY_THRESHOLD = new Set(['stat', 'gauge', 'bargauge', 'state-timeline']);
+const BY_PALETTE = new Set(['timeseries', 'trend', 'xychart']);
+
+/** What Grafana's panel plugins fill in where the JSON is silent. */
+function withDefaults(panel: Panel): FieldConfigSource {
+  const config = structuredClone(panel.fieldConfig ?? { defaults: {}, overrides: [] });
+  const { defaults } = config;
+  if (BY_THRESHOLD.has(panel.type)) {
+    defaults.color ??= { mode: 'thresholds' };
+    defaults.thresholds ??= { mode: ThresholdsMode.Absolute, steps: [{ color: 'green', value: -Infinity }] };
+  } else if (BY_PALETTE.has(panel.type)) {
+    defaults.color ??= { mode: 'palette-classic' };
+  }
+  for (const step of defaults.thresholds?.steps ?? []) {
+    step.value ??= -Infinity;
+  }
+  return config;
+}
+
 export function withFieldConfig(frames: DataFrame[], panel: Panel, context: FieldContext): DataFrame[] {
   const configured = applyFieldOverrides({
     data: frames,
     // Overrides write into what they are given; the dashboard stays as it was loaded.
-    fieldConfig: structuredClone(panel.fieldConfig ?? { defaults: {}, overrides: [] }),
+    fieldConfig: withDefaults(panel),
     fieldConfigRegistry: registryOf(panel),
     replaceVariables: (text) => interpolate(text, context.lookup, 'text'),
     theme: context.theme,

@@ -11,7 +11,7 @@ const WHOLE = /^\$\{[^}]+\}$|^\$\w+$/;
 export function safeHref(href: string): string | undefined {
   // Control characters and blanks may hide a scheme ("java\nscript:").
   // eslint-disable-next-line no-control-regex
-  const text = href.replace(/[\u0000-\u0020\u007f-\u009f]/g, (c) => (c === ' ' ? '%20' : ''));
+  const text = href.replace(/[\u0000-\u0020\u007f-\u009f]/g, (c) => (c === ' ' ? c : '')).trim().replaceAll(' ', '%20');
   if (!text) {
     return undefined;
   }

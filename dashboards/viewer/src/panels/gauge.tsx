@@ -36,13 +36,13 @@ export function GaugePanel(props: PanelProps) {
       itemSpacing={8}
       autoGrid
       orientation={option(panel, 'orientation', VizOrientation.Auto)}
-      renderValue={({ value, width: w, height: h }) => <Dial value={value} width={w} height={h} theme={theme} />}
+      renderValue={({ value, width: w, height: h, count }) => <Dial value={value} title={count > 1 ? value.display.title : undefined} width={w} height={h} theme={theme} />}
     />
   );
 }
 
-function Dial({ value, width, height, theme }: { value: FieldDisplay; width: number; height: number; theme: PanelProps['theme'] }) {
-  const titleHeight = value.display.title ? 18 : 0;
+function Dial({ value, title, width, height, theme }: { value: FieldDisplay; title?: string; width: number; height: number; theme: PanelProps['theme'] }) {
+  const titleHeight = title ? 18 : 0;
   const size = Math.max(20, Math.min(width, (height - titleHeight) * 1.25));
   const stroke = Math.max(6, size * 0.1);
   const r = size / 2 - stroke;
@@ -57,9 +57,9 @@ function Dial({ value, width, height, theme }: { value: FieldDisplay; width: num
       <text x={cx} y={cy + size * 0.06} textAnchor="middle" fill={color} fontSize={Math.max(12, size * 0.17)} fontWeight={500}>
         {formattedValueToString(value.display)}
       </text>
-      {value.display.title && (
+      {title && (
         <text x={cx} y={height - 4} textAnchor="middle" fill={theme.colors.text.primary} fontSize={12}>
-          {value.display.title}
+          {title}
         </text>
       )}
     </svg>

@@ -46,6 +46,7 @@ export function HeatmapPanel({ panel, frames, range, timeZone, theme, width, hei
         range: () => latest.current.range,
         timeZone,
         theme,
+        width,
         height: plotHeight,
         draw: (u) => draw(u, latest.current, theme),
         zoom: (from, to) => latest.current.onZoom(from, to),
@@ -63,7 +64,7 @@ export function HeatmapPanel({ panel, frames, range, timeZone, theme, width, hei
       }),
     // `rowsKey` stands for grid.rows.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-    [rowsKey, timeZone, theme, plotHeight]
+    [rowsKey, timeZone, theme, width, plotHeight]
   );
   const data = useMemo(() => [grid.times, grid.times.map(() => 0)] as uPlot.AlignedData, [grid]);
 

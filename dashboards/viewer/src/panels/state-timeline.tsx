@@ -50,6 +50,7 @@ export function StateTimelinePanel({ panel, frames, range, timeZone, theme, widt
         range: () => latest.current.range,
         timeZone,
         theme,
+        width,
         height: plotHeight,
         draw: (u) => draw(u, latest.current.rows, latest.current.panel, theme),
         zoom: (from, to) => latest.current.onZoom(from, to),
@@ -65,7 +66,7 @@ export function StateTimelinePanel({ panel, frames, range, timeZone, theme, widt
       }),
     // `rowsKey` stands for the rows' names.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-    [rowsKey, timeZone, theme, plotHeight]
+    [rowsKey, timeZone, theme, width, plotHeight]
   );
   const data = useMemo(() => {
     const times = rows.flatMap((row) => row.stretches.map((s) => s.from)).sort((a, b) => a - b);
@@ -96,6 +97,7 @@ function draw(u: uPlot, rows: StateRow[], panel: PanelProps['panel'], theme: Gra
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
   ctx.font = `${12 * devicePixelRatio}px ${theme.typography.fontFamily}`;
+  ctx.textAlign = 'left';
   ctx.textBaseline = 'middle';
   rows.forEach((row, r) => {
     const y = u.valToPos(r + 1, 'y', true) + (cell - bar) / 2;

@@ -12,20 +12,25 @@ export interface RowPlot {
   range: () => TimeRange;
   timeZone: TimeZone;
   theme: GrafanaTheme2;
+  width: number;
   height: number;
   draw: (u: uPlot) => void;
   hover: (position: { time: number; row: number; x: number; y: number } | null) => void;
   zoom: (from: number, to: number) => void;
 }
 
+/** Names of layers are long; a wide panel can afford more of them. */
+const LABEL_SHARE = 0.22;
 const WIDEST_LABEL = 180;
 const AXIS_HEIGHT = 40;
 
-export function rowPlot({ rows, range, timeZone, theme, height, draw, hover, zoom }: RowPlot): UPlotConfigBuilder {
+export function rowPlot({ rows, range, timeZone, theme, width, height, draw, hover, zoom }: RowPlot): UPlotConfigBuilder {
   const builder = new UPlotConfigBuilder(timeZone);
   const labelled = labelledRows(rows.length, height - AXIS_HEIGHT);
-  const widest = labelled.reduce((most, r) => Math.max(most, measureText(rows[r], 12).width), 0);
-  const labelWidth = Math.min(WIDEST_LABEL, widest);
+  const widestOf = (names: string[]) => labelled.reduce((most, r) => Math.max(most, measureText(names[r], 12).width), 0);
+  const room = Math.max(WIDEST_LABEL, width * LABEL_SHARE);
+  const names = widestOf(rows) > room ? withoutCommonEnds(rows) : rows;
+  const labelWidth = Math.min(room, widestOf(names));
   builder.addScale({
     scaleKey: 'x',
     isTime: true,
@@ -43,7 +48,7 @@ export function rowPlot({ rows, range, timeZone, theme, height, draw, hover, zoo
     grid: { show: false },
     ticks: { show: false },
     splits: () => labelled.map((r) => r + 0.5),
-    values: (_u, splits) => splits.map((s) => fit(rows[Math.floor(s)] ?? '', labelWidth)),
+    values: (_u, splits) => splits.map((s) => fit(names[Math.floor(s)] ?? '', labelWidth)),
   });
   builder.addSeries({ scaleKey: 'y', theme, pathBuilder: () => null, drawStyle: GraphDrawStyle.Line, showPoints: VisibilityMode.Never });
   builder.setCursor({ points: { show: false }, y: false, drag: { x: true, y: false, setScale: false } });
@@ -66,7 +71,31 @@ export function rowPlot({ rows, range, timeZone, theme, height, draw, hover, zoo
   return builder;
 }
 
-/** Layer names differ at their end, so it is the middle that goes. */
+/** "model.blocks.0.attn.weight", "model.blocks.1.attn.weight" -> "…0…", "…1…": what all share says nothing. */
+export function withoutCommonEnds(names: string[]): string[] {
+  if (names.length < 2) {
+    return names;
+  }
+  const common = (of: (name: string, i: number) => string) => {
+    let n = 0;
+    const shortest = Math.min(...names.map((name) => name.length));
+    while (n < shortest && names.every((name) => of(name, n) === of(names[0], n))) {
+      n++;
+    }
+    return n;
+  };
+  const head = common((name, i) => name[i]);
+  const tail = common((name, i) => name[name.length - 1 - i]);
+  // Cut between words only: "block1" and "block10" share digits, not a prefix.
+  const prefix = names[0].slice(0, head).replace(/[^./_\s-]*$/, '').length;
+  const suffix = names[0].slice(names[0].length - tail).replace(/^[^./_\s-]*/, '').length;
+  return names.map((name) => {
+    const kept = name.slice(prefix, Math.max(prefix + 1, name.length - suffix));
+    return `${prefix > 0 ? '…' : ''}${kept}${suffix > 0 ? '…' : ''}`;
+  });
+}
+
+/** What is left too long loses its middle: names differ at their ends. */
 export function fit(text: string, width: number): string {
   if (measureText(text, 12).width <= width) {
     return text;

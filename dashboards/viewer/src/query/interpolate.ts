@@ -48,8 +48,17 @@ function expand(v: VariableValue): string | string[] {
 }
 
 function implicit(v: VariableValue, target: Target, before: string): string {
-  if (isAll(v) && v.allValue) {
-    return v.allValue;
+  if (isAll(v)) {
+    if (target === 'text') {
+      return 'All';
+    }
+    if (target === 'url') {
+      // Another dashboard has an "All" of its own.
+      return encodeURIComponent(ALL);
+    }
+    if (v.allValue) {
+      return v.allValue;
+    }
   }
   const value = expand(v);
   switch (target) {
@@ -64,7 +73,7 @@ function implicit(v: VariableValue, target: Target, before: string): string {
     case 'url':
       return asList(value).map(encodeURIComponent).join(',');
     case 'text':
-      return isAll(v) ? 'All' : asList(v.text ?? value).join(' + ');
+      return asList(v.text ?? value).join(' + ');
   }
 }
 

@@ -109,7 +109,7 @@ const getStyles = (theme: GrafanaTheme2) => ({
   box: css({ background: theme.colors.background.primary, border: `1px solid ${theme.colors.border.weak}`, borderRadius: theme.shape.radius.default, paddingBottom: theme.spacing(1) }),
   grid: css({ display: 'grid', gridTemplateColumns: 'minmax(220px, 28%) 1fr', width: '100%' }),
   axis: css({ position: 'relative', height: 28, margin: theme.spacing(0, 2) }),
-  tick: css({ position: 'absolute', top: 8, fontSize: theme.typography.bodySmall.fontSize, color: theme.colors.text.secondary }),
+  tick: css({ position: 'absolute', whiteSpace: 'nowrap', top: 8, fontSize: theme.typography.bodySmall.fontSize, color: theme.colors.text.secondary }),
   group: css({
     display: 'flex',
     alignItems: 'center',
