@@ -147,6 +147,13 @@ def test_health_checks_ask_the_page_that_the_supervisor_asks(services: dict[str,
         assert services[name]["healthcheck"]["test"][-1] == f"{Ports().url(port)}{path}"
 
 
+def test_what_the_supervisor_refreshes_every_second_is_refreshed_in_docker(services: dict[str, Any]) -> None:
+    pages = [Ports().url(entry.ports[0]) + entry.refresh for entry in PROGRAMS.values() if entry.refresh]
+    script = services["refresher"]["command"][-1]
+    assert re.findall(r"http://[^; ]+", script) == pages
+    assert script.startswith("while sleep 1; do ")
+
+
 def test_no_service_may_gain_privileges_and_the_state_is_shared_by_one_user(services: dict[str, Any]) -> None:
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name

@@ -34,13 +34,15 @@ MOST_BACKOFF_S = 30.0
 # A program that was ready for this long has recovered: its next crash starts the backoff anew.
 STEADY_S = 60.0
 LOG_BYTES = 32 << 20
+HEALTH_TIMEOUT_S = 0.5
+REFRESH_S = 1.0
+REFRESH_TIMEOUT_S = 10.0
 
 
-def healthy(place: Place, program: Program, timeout_s: float = 0.5) -> bool:
-    """True when the program's health page answers 200 now."""
-    port, path = program.health
+def answers(port: int, path: str, timeout_s: float) -> bool:
+    """True when the page answers 200 within the timeout."""
     # No proxy of the environment may stand between us and loopback, so no urllib.
-    connection = http.client.HTTPConnection(LOOPBACK, getattr(place.ports, port), timeout=timeout_s)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200
@@ -48,6 +50,12 @@ def healthy(place: Place, program: Program, timeout_s: float = 0.5) -> bool:
         return False
     finally:
         connection.close()
+
+
+def healthy(place: Place, program: Program) -> bool:
+    """True when the program's health page answers 200 now."""
+    port, path = program.health
+    return answers(getattr(place.ports, port), path, HEALTH_TIMEOUT_S)
 
 
 class Watched:
@@ -139,13 +147,15 @@ class Supervisor:
             self._bury_leftovers()
             prepare(home, self.place.ports)
             self._publish()
-            builder = threading.Thread(target=self._provide, name="builder")
-            builder.start()
+            helpers = [threading.Thread(target=work) for work in (self._provide, self._refresh)]
+            for helper in helpers:
+                helper.start()
             try:
                 self._watch()
             finally:
                 self.stop.set()
-                builder.join()
+                for helper in helpers:
+                    helper.join()
                 self._stop_all()
                 self._publish()
 
@@ -160,6 +170,14 @@ class Supervisor:
             if ticks % 100 == 0:
                 for watched in self.watched:
                     process.trim(watched.log, LOG_BYTES)
+
+    def _refresh(self) -> None:
+        """Refresher thread: a store that is busy flushing must not hold up the watch over the others."""
+        while not self.stop.wait(REFRESH_S):
+            for watched in self.watched:
+                if watched.program.refresh and watched.state.ready:
+                    port = getattr(self.place.ports, watched.program.ports[0])
+                    answers(port, watched.program.refresh, REFRESH_TIMEOUT_S)
 
     def _bury_leftovers(self) -> None:
         """End programs that a killed supervisor left behind: they hold the ports and the data folders."""

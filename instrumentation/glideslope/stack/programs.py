@@ -19,6 +19,10 @@ from glideslope.semconv import promoted_resource_attributes
 from glideslope.stack.assets import stack_file
 from glideslope.stack.settings import variables
 
+# VictoriaMetrics shows a point 2 to 4 s after it came, and a new series that someone asked for before up to 10 s after
+# (measured, 1.151; no flag changes it). Flushing every second brings both below 1 s for 0.03 cores at 30,000 points/s.
+_FORCE_FLUSH = "/internal/force_flush"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
@@ -60,6 +64,8 @@ class Program:
     """Port field and path that answer 200 once it is ready."""
     after: tuple[str, ...] = ()
     """Programs that must be healthy before it starts."""
+    refresh: str = ""
+    """Page to request every second, so that what just arrived is seen; see `_FORCE_FLUSH`."""
     sends: bool = False
     """True when it writes to other programs: it is stopped before them so that its queue drains."""
 
@@ -153,6 +159,7 @@ _TABLE = (
         arguments=_victoria_metrics("live", "90d", lambda place: f"-vmalert.proxyURL={place.ports.url('vmalert')}"),
         ports=("live",),
         health=("live", "/health"),
+        refresh=_FORCE_FLUSH,
     ),
     Program(
         name="curves",
