@@ -24,7 +24,8 @@ from glideslope.ship.transport import READ_S, Answer, Transport
 
 _log = logging.getLogger("glideslope")
 
-MAX_POINTS = 20_000
+MAX_POINTS = 5_000
+"""VictoriaMetrics 1.151 spends 1.9 CPU-s per million points at 5,000 a request, 3.0 at 10,000 and 3.9 at 40,000."""
 MAX_BYTES = 4 << 20
 _READ_BYTES = 4 << 20
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_RETRY_AFTER_S, _REFUSED_WAIT_S = 0.25, 15.0, 60.0, 30.0
