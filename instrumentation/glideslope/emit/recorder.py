@@ -35,7 +35,7 @@ _FIXED = ("train.loss", "train.grad.norm", "train.grad.norm.clipped", "train.ste
 _COUNTED = ("train.tokens", "train.samples")
 _WHAT = ("loss", "grad.norm", "grad")
 """Non-finite counters that are there from the first step; others appear with their first count."""
-_EVENTS, _STEPS, _BEATS, _LOGGED, _FIRST_LAYERS = range(5)
+_EVENTS, _STEPS, _BEATS, _LOGGED, _ENDS, _FIRST_LAYERS = range(6)
 """Context ids; the kinds of layer statistics follow."""
 _NAME_SETS = 64
 _NAMED_AT_MOST = 10
@@ -71,6 +71,7 @@ class EventWriter:
         self._steps = self._table(_STEPS, frames.METRICS)
         self._beats = self._table(_BEATS, frames.METRICS)
         self._logged = self._table(_LOGGED, frames.METRICS)
+        self._exits = self._table(_ENDS, frames.METRICS)
         self._layers: dict[str, SeriesTable] = {}
         self._layer_columns: dict[str, tuple[tuple[str, ...], tuple[str, ...], NDArray[np.intp] | None]] = {}
         self._name_sets: OrderedDict[tuple[str, ...], NDArray[np.intp] | None] = OrderedDict()
@@ -296,6 +297,14 @@ class EventWriter:
             "attributes": marks,
         }
         self._append(frames.kind(frames.LOGS, frames.RECORDS), frames.pack_objects(_EVENTS, [record], 1))
+        if event.name == "train.run.end":
+            self._exit(event, marks)
+
+    def _exit(self, event: Happened, marks: Mapping[str, Scalar]) -> None:
+        """Write how the rank ended, as a series that `end` does not mark: alerts look at it when all else is gone."""
+        labels = {key: marks[key] for key in semconv.metric("train.attempt.end").attributes if key in marks}
+        if self._exits.index("exit", "train.attempt.end", labels) >= 0:
+            self._exits.write(event.time_ns, event.step or 0, [event.time_ns / 1e9])
 
 
 def _safe(attributes: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -15,10 +15,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 
 from glideslope import env
 from glideslope.capture import Recorder
+from glideslope.capture.hardware import gpu_uuid
 from glideslope.config import Capture, Export, Home
 from glideslope.emit import EventWriter, KeepRule, RequestEncoder, suppress_instrumentation
 from glideslope.events import Event, Happened, Heartbeat, Severity
@@ -60,6 +62,8 @@ class Session:
         """Open spool, sender and heartbeat at the first sign of training; False keeps the process uninstrumented."""
         if os.getpid() != self._pid or reason_to_stay_out() is not None:
             return False
+        if not self.identity.gpu:
+            self.identity = replace(self.identity, gpu=gpu_uuid())
         identity = self.identity
         try:
             resource = identity.resource()

@@ -305,3 +305,14 @@ def test_requests_stay_within_bounds_and_lose_nothing(kit, step, read_points):
     whole, requests = kit.points(), kit.requests(max_points=3, max_bytes=400)
     assert all(request.points <= 3 for request in requests)
     assert sorted(map(repr, read_points(requests))) == sorted(map(repr, whole))
+
+
+def test_how_a_rank_ended_stays_visible_when_every_other_series_is_marked_as_ended(kit, step):
+    kit.write(step(1))
+    attributes = {"exit.state": "failed", "error.type": "RuntimeError"}
+    kit.write(Happened("train.run.end", START + MS, "over", Severity.ERROR, 1, attributes))
+    kit.end(START + 2 * MS)
+    (ending,) = kit.points("train.attempt.end")
+    assert ending.attributes == attributes
+    assert (ending.value, ending.ended) == ((START + MS) / 1e9, False)
+    assert {p.name for p in kit.points() if p.ended} >= {"train.loss", "train.step"}
