@@ -130,6 +130,7 @@ SLURM_RESTART_COUNT = Variable("SLURM_RESTART_COUNT", int, 0, "requeues so far, 
 SLURM_PROCID = Variable("SLURM_PROCID", int, -1, "global rank, set by Slurm")
 SLURM_LOCALID = Variable("SLURM_LOCALID", int, -1, "rank on this node, set by Slurm")
 SLURM_NTASKS = Variable("SLURM_NTASKS", int, -1, "number of ranks, set by Slurm")
+CUDA_VISIBLE_DEVICES = Variable("CUDA_VISIBLE_DEVICES", names, _NONE, "GPUs that CUDA shows to the process")
 MASTER_ADDR = Variable("MASTER_ADDR", str, "", "rendezvous host, set by torchrun")
 MASTER_PORT = Variable("MASTER_PORT", str, "", "rendezvous port, set by torchrun")
 PATH = Variable("PATH", str, "", "where programs are looked for")
