@@ -11,8 +11,8 @@ from glideslope.gpu.page import Page, Sample, format_page, parse_page
 from glideslope.gpu.xid import Origin, Severity, Xid, xid
 
 __all__ = [
-    "FIELDS",
     "ClockReason",
+    "FIELDS",
     "Field",
     "Gpu",
     "Origin",
