@@ -131,7 +131,7 @@ def status(as_json: bool) -> None:
         console = Console()
         console.print(_table(state))
         for name, entry in state.programs.items():
-            if entry.phase in ("crashed", "failed"):
+            if entry.phase in ("crashed", "failed") or entry.failures:
                 click.echo(f"\n{name}: {entry.detail}")
     if state is None or any(entry.phase != "running" for entry in state.programs.values()):
         sys.exit(1)

@@ -107,7 +107,10 @@ class Watched:
             return
         identity = process.Identity.of(self.child.pid)
         self.state.pid, self.state.started = self.child.pid, identity.started if identity else time.time()
-        self.state.phase, self.state.detail, self.state.ready = "starting", "", 0.0
+        if self.state.phase != "crashed":
+            self.state.detail = ""
+        # Why the last try ended stays in view until this one is ready.
+        self.state.phase, self.state.ready = "starting", 0.0
 
     def _ended(self, code: int) -> None:
         how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
