@@ -7,8 +7,8 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -123,11 +123,10 @@ def jaeger_urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
         yield url, f"http://127.0.0.1:{otlp}"
 
 
-@pytest.fixture(scope="session")
-def alertmanager_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("alertmanager")
+@contextmanager
+def alertmanager(folder: Path, config: str) -> Iterator[str]:
     (port,) = free_ports(1)
-    (folder / "alertmanager.yml").write_text(ALERTMANAGER)
+    (folder / "alertmanager.yml").write_text(config)
     url = f"http://127.0.0.1:{port}"
     command = [
         binary("alertmanager"),
@@ -138,3 +137,16 @@ def alertmanager_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ]
     with running(command, folder / "log", f"{url}/-/healthy"):
         yield url
+
+
+@pytest.fixture(scope="session")
+def alertmanager_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with alertmanager(tmp_path_factory.mktemp("alertmanager"), ALERTMANAGER) as url:
+        yield url
+
+
+@pytest.fixture
+def start_alertmanager(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Start an Alertmanager with a given configuration; returns its URL."""
+    with ExitStack() as opened:
+        yield lambda config: opened.enter_context(alertmanager(tmp_path, config))

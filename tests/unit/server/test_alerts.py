@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 from glideslope.server.alert_book import AlertBook
 from glideslope.server.settings import Settings
+from glideslope.stack.assets import stack_file
+from glideslope.stack.settings import fill
+from glideslope.store.alertmanager import Alert, Alertmanager
 
 START = "2030-01-01T10:00:00Z"
 NEVER = "0001-01-01T00:00:00Z"
@@ -222,3 +226,25 @@ def test_no_part_of_a_file_is_left_behind(client: httpx.Client, post: Post, sett
     for index in range(5):
         post(body(alert(f"f{index}")))
     assert [path.name for path in settings.state.iterdir()] == ["alerts.json"]
+
+
+def test_the_real_alertmanager_delivers_with_the_shipped_configuration(
+    client: httpx.Client, token: str, tmp_path: Path, start_alertmanager: Callable[[str], str]
+) -> None:
+    (tmp_path / "token").write_text(token)
+    shipped = stack_file("alerts", "generated", "alertmanager.yaml").read_text("utf-8")
+    places = {"GLIDESLOPE_TOKEN_FILE": str(tmp_path / "token"), "URL_SERVER": str(client.base_url).rstrip("/")}
+    now = datetime.now(UTC)
+    spike = Alert({"alertname": "TrainLossSpike", "run_id": "r1", "severity": "critical"}, {"summary": "up"}, now)
+    with Alertmanager(start_alertmanager(fill(shipped, places, "alertmanager.yaml"))) as manager:
+        manager.send([spike, Alert({"alertname": "Watchdog", "severity": "none"}, starts_at=now)])
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            answer = client.get("/api/alerts").json()
+            if answer["alerts"] and answer["watchdog"]["healthy"]:
+                break
+            time.sleep(0.05)
+    (listed,) = answer["alerts"]
+    assert (listed["status"], listed["labels"], listed["annotations"]) == ("firing", spike.labels, spike.annotations)
+    assert datetime.fromisoformat(listed["startsAt"]) == now.replace(microsecond=now.microsecond // 1000 * 1000)
+    assert answer["watchdog"]["healthy"]
