@@ -43,7 +43,8 @@ def start(
     folder: Path, endpoint: str, pause: float, ending: str = "", count: int = 10_000_000
 ) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", CHILD, str(folder), endpoint, str(pause), ending, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Unbuffered: what readline leaves in a buffer, communicate does not see.
+    return subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def accepted(output: bytes) -> int:

@@ -106,10 +106,10 @@ def test_a_lost_acknowledgement_repeats_the_very_same_points(run, kit, raw_serve
         connection.close()
 
     shipper = run(Export(endpoint=raw_server(handle).url))
-    shipper.log(0, 5)
+    shipper.log(0, 1)
     assert shipper.flush(20)
     assert bodies[0] == bodies[1]
-    assert shipper.stats().replayed_points == 5
+    assert shipper.stats().replayed_points == 1
 
 
 @pytest.mark.parametrize("behaviour", ["silent", "drip"])
