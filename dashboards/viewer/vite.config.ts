@@ -25,19 +25,31 @@ function withoutEditors(): Plugin {
   };
 }
 
-/** Icons are fetched by name at run time, so the folder travels beside the bundle. */
+/** GlobalStyles asks for web fonts that @grafana/ui does not ship; the theme names system fonts instead. */
+function withoutWebFonts(): Plugin {
+  return {
+    name: 'without-web-fonts',
+    enforce: 'pre',
+    load: (id) => (/GlobalStyles\/fonts\.mjs$/.test(id) ? 'export const getFontStyles = () => null;' : null),
+  };
+}
+
+/** Icons are fetched by name at run time, so the folder travels beside the bundle; icons/ holds those the package forgot. */
 function icons(): Plugin {
   return {
     name: 'grafana-icons',
     apply: 'build',
     closeBundle() {
-      cpSync(resolve(import.meta.dirname, ICONS), resolve(import.meta.dirname, 'dist/public/build/img/icons'), { recursive: true });
+      const target = resolve(import.meta.dirname, 'dist/public/build/img/icons');
+      for (const source of [ICONS, 'icons']) {
+        cpSync(resolve(import.meta.dirname, source), target, { recursive: true });
+      }
     },
   };
 }
 
 export default defineConfig({
-  plugins: [withoutEditors(), react(), icons()],
+  plugins: [withoutEditors(), withoutWebFonts(), react(), icons()],
   base: '/',
   build: {
     target: 'es2022',

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import shutil
 import socket
@@ -22,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, Response, sync_playwright
 
 from glideslope.config import Home, Ports
 from glideslope.server.app import create_app
@@ -88,12 +87,17 @@ def browser_page(browser: Browser) -> Iterator[Page]:
     page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
-    page.on(
-        "request",
-        lambda request: None
-        if request.url.startswith(("http://127.0.0.1:", "data:", "blob:"))
-        else problems.append(f"foreign request: {request.url}"),
-    )
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+            problems.append(f"foreign request: {request.url}")
+
+    def answered(response: Response) -> None:
+        if response.status == 404 and "/api/" not in response.url:
+            problems.append(f"missing file: {response.url}")
+
+    page.on("request", asked)
+    page.on("response", answered)
     yield page
     context.close()
     assert not problems, problems
@@ -130,9 +134,7 @@ def settle(page: Page, name: str, timeout_s: float = 30.0) -> list[PanelState]:
 
 def states(page: Page) -> list[PanelState]:
     """The panels' states as they are now."""
-    found = page.eval_on_selector_all(
-        '[data-testid="panel"]', "all => all.map(p => ({...p.dataset}))"
-    )
+    found = page.eval_on_selector_all('[data-testid="panel"]', "all => all.map(p => ({...p.dataset}))")
     return [
         PanelState(
             id=data["panelId"],
@@ -186,7 +188,8 @@ def viewer_url(stores: Ports, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (assets / "dashboards" / "viewer").mkdir(parents=True)
     (assets / "dashboards" / "viewer" / "dist").symlink_to(dist)
     (assets / "dashboards" / "generated").mkdir()
-    shutil.copy(Path(__file__).parent / "panels.json", assets / "dashboards" / "generated" / "panels.json")
+    for name in ("panels.json", "big.json"):
+        shutil.copy(Path(__file__).parent / name, assets / "dashboards" / "generated" / name)
     runbooks = assets / "alerts" / "runbooks"
     runbooks.mkdir(parents=True)
     (runbooks / "SampleAlert.md").write_text(
@@ -213,14 +216,24 @@ def send_alert(viewer_url: str) -> Callable[..., None]:
         alert = {
             "status": status,
             "labels": {"alertname": name, "severity": "critical", **labels},
-            "annotations": {"summary": f"{name} fires.", "description": "Look at it.", "runbook_url": f"/runbooks/{name}"},
+            "annotations": {
+                "summary": f"{name} fires.",
+                "description": "Look at it.",
+                "runbook_url": f"/runbooks/{name}",
+            },
             "startsAt": "2026-01-01T00:00:00Z",
             "endsAt": "0001-01-01T00:00:00Z" if status == "firing" else "2026-01-01T00:05:00Z",
             "fingerprint": f"{abs(hash((name, *labels.values()))):016x}"[:16],
             "generatorURL": "",
         }
         body = {"version": "4", "status": status, "receiver": "glideslope", "alerts": [alert], "groupKey": "{}"}
-        body |= {"groupLabels": {}, "commonLabels": {}, "commonAnnotations": {}, "externalURL": "", "truncatedAlerts": 0}
+        body |= {
+            "groupLabels": {},
+            "commonLabels": {},
+            "commonAnnotations": {},
+            "externalURL": "",
+            "truncatedAlerts": 0,
+        }
         headers = {"Authorization": f"Bearer {TOKEN}"}
         httpx.post(f"{viewer_url}/api/alerts/webhook", json=body, headers=headers).raise_for_status()
 
@@ -275,13 +288,17 @@ def _metrics(url: str, now: int, times: list[int]) -> None:
         add("train_rank_state", ranked, lambda i, r=rank: 2 if r == 3 and 80 < i < 95 else (1 if i % 60 < 4 else 0))
     for layer in range(24):
         name = {**base, "layer_name": f"transformer.blocks.{layer:02d}.attention.query.weight"}
-        add("train_layer", name, lambda i, k=layer: math.exp(-i / 120) * (1 + 0.15 * k) + 3 * (k == 9 and 120 < i < 135))
+        add(
+            "train_layer", name, lambda i, k=layer: math.exp(-i / 120) * (1 + 0.15 * k) + 3 * (k == 9 and 120 < i < 135)
+        )
     for step in (500, 1000, 1500):
         point = {**base, "checkpoint_uri": f"s3://ckpt/base/step-{step}", "trace_id": TRACE_ID}
         add("train_checkpoint", point, lambda i, s=step: float(s), len(times) - 20)
     for i in range(300):
         add("train_many", {"i": str(i)}, lambda t, k=i: math.sin(t / 20 + k))
-    httpx.post(f"{url}/api/v1/import", content="\n".join(lines), timeout=30).raise_for_status()
+    for layer in range(10_000):
+        add("train_big", {"layer_index": str(layer)}, lambda i, k=layer: math.sin(i / 10 + k / 500), len(times) - 100)
+    httpx.post(f"{url}/api/v1/import", content="\n".join(lines), timeout=60).raise_for_status()
     httpx.get(f"{url}/internal/force_flush", timeout=30).raise_for_status()
     found = {"query": "count(train_many)", "time": str(now - 10)}
     _until(lambda: httpx.get(f"{url}/api/v1/query", params=found).json()["data"]["result"])
@@ -314,7 +331,9 @@ def _logs(url: str, now: int) -> None:
 
 
 def _traces(ports: Ports, now: int) -> None:
-    def span(rank: int, name: str, number: int, parent: int, start_ms: int, length_ms: int, bad: bool) -> dict[str, Any]:
+    def span(
+        rank: int, name: str, number: int, parent: int, start_ms: int, length_ms: int, bad: bool
+    ) -> dict[str, Any]:
         began = (now - 300) * 10**9 + start_ms * 10**6
         return {
             "traceId": TRACE_ID,
@@ -333,7 +352,8 @@ def _traces(ports: Ports, now: int) -> None:
     for rank in (0, 1):
         spans = [span(rank, "step", 1, 0, rank * 8, 420, rank == 1)]
         spans += [
-            span(rank, name, 2 + i, 1, start + rank * 8, length, False) for i, (name, start, length) in enumerate(phases)
+            span(rank, name, 2 + i, 1, start + rank * 8, length, False)
+            for i, (name, start, length) in enumerate(phases)
         ]
         named = {"service.name": "train", "host.name": "node-1", "dist.rank": str(rank), "run.id": "base"}
         attributes = [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]

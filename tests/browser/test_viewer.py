@@ -6,20 +6,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
 HOSTILE = '<img src=x onerror="window.__hacked=1">&var-x=1'
 TRACE_ID = "0123456789abcdef0123456789abcdef"
-DRAWN = {"stat", "gauge", "bargauge", "table", "timeseries", "trend", "xychart", "heatmap", "state-timeline", "logs", "text"}
+DRAWN = set("stat gauge bargauge table timeseries trend xychart heatmap state-timeline logs text".split())
+
+
+COLOURS = """c => {
+  const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+  return new Set(new Uint32Array(data.buffer)).size;
+}"""
 
 
 def panel(page: Page, title: str) -> Any:
     return page.locator(f'[data-testid="panel"][data-panel-title="{title}"]')
 
 
-def test_every_panel_type_shows_its_data(viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page) -> None:
+def test_every_panel_type_shows_its_data(
+    viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page
+) -> None:
     found = {state.title: state for state in open_dashboard(viewer_url, "/d/panels", "panels")}
     special = {"Bad ranks", "Nothing here", "Broken query", "Unknown type"}
     wrong = [state for title, state in found.items() if title not in special and state.state != "ok"]
@@ -27,13 +36,13 @@ def test_every_panel_type_shows_its_data(viewer_url: str, open_dashboard: Callab
     assert {state.type for title, state in found.items() if title not in special} >= DRAWN
     assert not browser_page.evaluate("window.__hacked")
     for title in ("Loss over time", "Loss by step (trend)", "Loss by step", "Gradient norm by layer", "Rank state"):
-        painted = panel(browser_page, title).locator("canvas").first.evaluate(
-            "c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size"
-        )
+        painted = panel(browser_page, title).locator("canvas").first.evaluate(COLOURS)
         assert painted > 5, title
 
 
-def test_states_tell_error_no_data_and_a_proper_nothing_apart(viewer_url: str, open_dashboard: Callable[..., Any]) -> None:
+def test_states_tell_error_no_data_and_a_proper_nothing_apart(
+    viewer_url: str, open_dashboard: Callable[..., Any]
+) -> None:
     found = {state.title: state for state in open_dashboard(viewer_url, "/d/panels", "states")}
     assert found["Bad ranks"].state == "ok" and found["Bad ranks"].no_value
     assert found["Nothing here"].state == "nodata"
@@ -60,9 +69,9 @@ def test_variables_come_from_labels_and_go_into_queries_and_the_address(
     expect(panel(browser_page, "Loss of fork-lr2x")).to_have_count(0)
 
 
-def test_a_hostile_run_name_is_only_text(viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page) -> None:
-    from urllib.parse import quote
-
+def test_a_hostile_run_name_is_only_text(
+    viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page
+) -> None:
     found = open_dashboard(viewer_url, f"/d/panels?var-run={quote(HOSTILE)}", "hostile")
     assert next(state for state in found if state.title == "Loss over time").state == "ok"
     assert HOSTILE in panel(browser_page, "Loss over time").inner_text()
@@ -122,7 +131,25 @@ def test_thousands_of_series_are_cut_and_the_panel_says_so(
     expect(panel(browser_page, "Too many series").get_by_test_id("panel-capped")).to_have_text("showing 200 of 300")
 
 
-def test_log_lines_show_their_fields_on_click(viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page) -> None:
+def test_a_heatmap_of_ten_thousand_series_is_drawn_whole(
+    viewer_url: str,
+    open_dashboard: Callable[..., Any],
+    browser_page: Page,
+    record_property: Callable[[str, object], None],
+) -> None:
+    (state,) = open_dashboard(viewer_url, "/d/big", "big")
+    assert state.state == "ok"
+    browser_page.wait_for_function("performance.getEntriesByName('heatmap draw').length > 0")
+    for name in ("panel 1 data", "heatmap grid", "heatmap draw"):
+        took = browser_page.evaluate("n => performance.getEntriesByName(n).map(e => e.duration)", name)
+        record_property(f"{name} [ms]", took)
+        print(f"{name}: {took} ms")
+    assert panel(browser_page, "Ten thousand layers").get_by_test_id("panel-capped").count() == 0
+
+
+def test_log_lines_show_their_fields_on_click(
+    viewer_url: str, open_dashboard: Callable[..., Any], browser_page: Page
+) -> None:
     open_dashboard(viewer_url, "/d/panels?var-run=base", "logs")
     lines = panel(browser_page, "Events").get_by_test_id("log-line")
     expect(lines).to_have_count(4)

@@ -94,7 +94,7 @@ export function PanelFrame({ panel, box }: { panel: Panel; box: Box }) {
         titleItems={<TitleItems panel={panel} cut={cut} lookup={lookup} macros={urlMacros(scope)} />}
         actions={
           <IconButton
-            name={shared.viewed === panel.id ? 'times' : 'expand-arrows'}
+            name={shared.viewed === panel.id ? 'times' : 'eye'}
             size="sm"
             aria-label={shared.viewed === panel.id ? 'Back to the dashboard' : 'View this panel alone'}
             className={styles.view}

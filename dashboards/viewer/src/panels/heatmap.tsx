@@ -27,7 +27,12 @@ export function HeatmapPanel({ panel, frames, range, timeZone, theme, width, hei
   const [hover, setHover] = useState<Hover | null>(null);
   const color = option<ColorOptions>(panel, 'color', {});
   const showLegend = option<{ show?: boolean }>(panel, 'legend', { show: true }).show !== false;
-  const grid = useMemo(() => buildGrid(frames, option<{ reverse?: boolean }>(panel, 'yAxis', {}).reverse), [frames, panel]);
+  const grid = useMemo(() => {
+    const start = performance.now();
+    const built = buildGrid(frames, option<{ reverse?: boolean }>(panel, 'yAxis', {}).reverse);
+    performance.measure('heatmap grid', { start });
+    return built;
+  }, [frames, panel]);
   const palette = useMemo(() => paletteOf(color, theme), [color, theme]);
   const min = color.min ?? grid.min;
   const max = color.max ?? grid.max;
@@ -48,7 +53,11 @@ export function HeatmapPanel({ panel, frames, range, timeZone, theme, width, hei
         theme,
         width,
         height: plotHeight,
-        draw: (u) => draw(u, latest.current, theme),
+        draw: (u) => {
+          const start = performance.now();
+          draw(u, latest.current, theme);
+          performance.measure('heatmap draw', { start });
+        },
         zoom: (from, to) => latest.current.onZoom(from, to),
         hover: (at) => {
           const now = latest.current;

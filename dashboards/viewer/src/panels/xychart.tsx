@@ -93,6 +93,8 @@ function build(series: Drawn[], theme: GrafanaTheme2, timeZone: string, onMove: 
   const xCustom = (xField?.config.custom ?? {}) as { axisLabel?: string };
   const yField = series[0]?.y;
   builder.setMode(2);
+  // Room for the last label of the x axis, which stands under the plot's right edge.
+  builder.setPadding([8, 24, 0, 0]);
   builder.addScale({
     scaleKey: 'x',
     orientation: ScaleOrientation.Horizontal,

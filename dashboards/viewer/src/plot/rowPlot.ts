@@ -2,7 +2,7 @@
 // The plot that heatmap and state timeline share: time on x, named rows on y, everything inside drawn by the caller.
 import type { GrafanaTheme2, TimeRange, TimeZone } from '@grafana/data';
 import { AxisPlacement, GraphDrawStyle, ScaleDirection, ScaleOrientation, VisibilityMode } from '@grafana/schema';
-import { measureText, UPlotConfigBuilder } from '@grafana/ui';
+import { UPlotConfigBuilder } from '@grafana/ui';
 import type uPlot from 'uplot';
 
 import { labelledRows } from './grid';
@@ -23,11 +23,13 @@ export interface RowPlot {
 const LABEL_SHARE = 0.22;
 const WIDEST_LABEL = 180;
 const AXIS_HEIGHT = 40;
+const AXIS_FONT_PX = 12;
 
 export function rowPlot({ rows, range, timeZone, theme, width, height, draw, hover, zoom }: RowPlot): UPlotConfigBuilder {
   const builder = new UPlotConfigBuilder(timeZone);
   const labelled = labelledRows(rows.length, height - AXIS_HEIGHT);
-  const widestOf = (names: string[]) => labelled.reduce((most, r) => Math.max(most, measureText(names[r], 12).width), 0);
+  const measure = textMeasure(theme);
+  const widestOf = (names: string[]) => labelled.reduce((most, r) => Math.max(most, measure(names[r])), 0);
   const room = Math.max(WIDEST_LABEL, width * LABEL_SHARE);
   const names = widestOf(rows) > room ? withoutCommonEnds(rows) : rows;
   const labelWidth = Math.min(room, widestOf(names));
@@ -48,7 +50,7 @@ export function rowPlot({ rows, range, timeZone, theme, width, height, draw, hov
     grid: { show: false },
     ticks: { show: false },
     splits: () => labelled.map((r) => r + 0.5),
-    values: (_u, splits) => splits.map((s) => fit(names[Math.floor(s)] ?? '', labelWidth)),
+    values: (_u, splits) => splits.map((s) => fit(names[Math.floor(s)] ?? '', labelWidth, measure)),
   });
   builder.addSeries({ scaleKey: 'y', theme, pathBuilder: () => null, drawStyle: GraphDrawStyle.Line, showPoints: VisibilityMode.Never });
   builder.setCursor({ points: { show: false }, y: false, drag: { x: true, y: false, setScale: false } });
@@ -69,6 +71,13 @@ export function rowPlot({ rows, range, timeZone, theme, width, height, draw, hov
     hover({ time: u.posToVal(left, 'x'), row: Math.floor(u.posToVal(top, 'y')), x: box.left + left, y: box.top + top });
   });
   return builder;
+}
+
+/** measureText of @grafana/ui measures in a font that may not be there; this one measures what the axis draws. */
+function textMeasure(theme: GrafanaTheme2): (text: string) => number {
+  const context = document.createElement('canvas').getContext('2d')!;
+  context.font = `${AXIS_FONT_PX}px ${theme.typography.fontFamily}`;
+  return (text) => context.measureText(text).width;
 }
 
 /** "model.blocks.0.attn.weight", "model.blocks.1.attn.weight" -> "…0…", "…1…": what all share says nothing. */
@@ -96,12 +105,12 @@ export function withoutCommonEnds(names: string[]): string[] {
 }
 
 /** What is left too long loses its middle: names differ at their ends. */
-export function fit(text: string, width: number): string {
-  if (measureText(text, 12).width <= width) {
+export function fit(text: string, width: number, measure: (text: string) => number): string {
+  if (measure(text) <= width) {
     return text;
   }
   let keep = text.length - 1;
-  while (keep > 4 && measureText(`${text.slice(0, keep)}…`, 12).width > width) {
+  while (keep > 4 && measure(`${text.slice(0, keep)}…`) > width) {
     keep--;
   }
   const head = Math.ceil(keep / 3);

@@ -25,6 +25,8 @@ export const MOST_SERIES = 200;
 /** A heatmap is made for many series. */
 export const MOST_ROWS = 10_000;
 export const MOST_TABLE_ROWS = 5000;
+/** Cells of a heatmap narrower than this many across a panel are not seen, and thousands of rows make each column dear. */
+const MOST_COLUMNS = 300;
 
 export interface PanelQuery {
   panel: Panel;
@@ -51,6 +53,7 @@ interface TargetResult {
 }
 
 export async function runPanel(query: PanelQuery, signal: AbortSignal): Promise<PanelResult> {
+  const began = performance.now();
   const { panel, scope } = query;
   const range = panelRange(scope.range, panel.timeFrom, panel.timeShift);
   const targets = (panel.targets ?? []).filter((target) => !target.hide);
@@ -76,6 +79,7 @@ export async function runPanel(query: PanelQuery, signal: AbortSignal): Promise<
       errors.push(textOf(error));
     }
   }
+  performance.measure(`panel ${panel.id} data`, { start: began });
   const total = results.reduce((sum, result) => sum + result.total, 0);
   const shown = results.reduce((sum, result) => sum + result.shown, 0);
   return { frames, range, errors, capped: shown < total ? { shown, total } : undefined };
@@ -88,7 +92,7 @@ async function runTarget(target: Target, all: Target[], range: TimeRange, query:
   const source = findDataSource(target.datasource, panel.datasource, sources, makeLookup(scope, {}, panel.scopedVars));
   const fineness = resolution({
     range,
-    maxDataPoints: panel.maxDataPoints ?? width,
+    maxDataPoints: panel.maxDataPoints ?? (panel.type === 'heatmap' ? Math.min(width, MOST_COLUMNS) : width),
     panelInterval: interpolate(panel.interval ?? '', makeLookup(scope, {}, panel.scopedVars), 'text'),
     targetInterval: interpolate(target.interval ?? '', makeLookup(scope, {}, panel.scopedVars), 'text'),
     timeInterval: source.jsonData?.timeInterval,
