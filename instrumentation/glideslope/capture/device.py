@@ -112,6 +112,7 @@ class Drain:
         failed: counts what goes wrong on the drain thread.
         dropped: told the reason when values or a whole step are given up because too much is on its way.
         copy: starts the copy of a flat float64 tensor to the host (replaced in tests: no GPU there).
+        device_used: whether values may be on a device at all.
     """
 
     def __init__(
@@ -120,11 +121,13 @@ class Drain:
         failed: Callable[[str, Exception], None],
         dropped: Callable[[str], None],
         copy: Callable[[torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, Any]] = _copy_to_pinned,
+        device_used: Callable[[], bool] = torch.cuda.is_initialized,
     ) -> None:
         self._publish = publish
         self._failed = failed
         self._dropped = dropped
         self._copy = copy
+        self._device_used = device_used
         self._queue: deque[_Waiting] = deque()
         self._rooms: list[torch.Tensor | None] = [None] * SLOTS
         self._lock = threading.Lock()
@@ -133,7 +136,7 @@ class Drain:
 
     def submit(self, draft: Draft) -> None:
         """Publish a draft now as long as no value was ever on a device, else in order when its values have arrived."""
-        targets = _device_values(draft)
+        targets = _device_values(draft) if self._device_used() else []
         if not targets and self._thread is None:
             self._publish(draft)
             return

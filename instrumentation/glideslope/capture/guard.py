@@ -33,6 +33,7 @@ class Guard:
         self._report = report
         self._clock_ns = clock_ns
         self._errors: dict[str, int] = {}
+        self._nested = False
         self.off = False
         """True makes every callback return at once: in forked children, after uninstall, when the session declined."""
         self.overhead_s = 0.0
@@ -52,6 +53,14 @@ class Guard:
         def protected(*args: Any) -> T | None:
             if self.off or errors.get(name, 0) >= ERROR_LIMIT:
                 return None
+            if self._nested:
+                # A part of a callback that may fail by itself; its time is in that of the callback.
+                try:
+                    return function(*args)
+                except Exception as error:
+                    self.failed(name, error)
+                    return None
+            self._nested = True
             started = perf_counter()
             try:
                 return function(*args)
@@ -59,6 +68,7 @@ class Guard:
                 self.failed(name, error)
                 return None
             finally:
+                self._nested = False
                 self.overhead_s += perf_counter() - started
 
         return protected

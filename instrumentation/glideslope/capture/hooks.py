@@ -39,13 +39,14 @@ class Hooks:
         self.drain = Drain(recorder.publisher.publish, self.guard.failed, self._dropped)
         self.backward: loss.Backward
         self._memory = Memory()
+        self._read_memory = self.guarded("memory", self._memory.read)
         self._overhead_before = 0.0
         self._patches = Patches(compiling, keep_out)
         self._handles: list[Any] = []
         if get_worker_info() is not None:
             self.guard.off = True
             return
-        self._handles += self.tree.register(self._protect)
+        self._handles += self.tree.register(self.guarded)
         loss.attach(self)
         norms.attach(self)
         dataloader.attach(self)
@@ -53,14 +54,15 @@ class Hooks:
 
     def patch(self, name: str, places: list[tuple[Any, str]], around: Around) -> bool:
         """Wrap a function at all `places` that hold it; the callbacks get protected under `name`."""
-        protected = Around(*(self._protect(name, callback) for callback in around))
+        protected = Around(*(self.guarded(name, callback) for callback in around))
         return self._patches.apply(places, protected)
 
     def hook(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
         """Protect an optimizer hook, so that it also fires in a compiled step."""
         return optimizer_hook(self.guard.protect(name, callback))
 
-    def _protect(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """Protect a callback, or a part of one that may fail by itself, and keep the compiler out of it."""
         return keep_out_deep(self.guard.protect(name, callback))
 
     def in_training(self) -> bool:
@@ -77,7 +79,7 @@ class Hooks:
         self._patches.restore()
 
     def _step_closed(self, draft: Draft) -> None:
-        draft.memory = self._memory.read(draft.end_ns)
+        draft.memory = self._read_memory(draft.end_ns) or {}
         spent = self.guard.overhead_s
         draft.overhead_s, self._overhead_before = spent - self._overhead_before, spent
         self.drain.submit(draft)

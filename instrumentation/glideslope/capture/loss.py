@@ -52,6 +52,10 @@ class Backward:
         self._running = False
         self._hooks.tracker.backward_failed(self._hooks.now(), token[0])
 
+    def settle(self) -> None:
+        """An optimizer step begins outside of any backward: none can be running, even if its end was missed."""
+        self._running = self._running and torch._C._current_graph_task_id() != -1
+
     def _loss(self, roots: Any) -> Scalar | None:
         if roots is self._scaled and roots is not None:
             value, self._scaled, self._unscaled = self._unscaled, None, None

@@ -61,12 +61,11 @@ class Steps:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
+        self._layers = hooks.guarded("layers", hooks.layers.measure)
         self._every = hooks.recorder.settings.layers_every if hooks.recorder.emit_layers else 0
         self._schedulers: dict[int, weakref.ref[Any]] = {}
         self._watched: dict[int, weakref.ref[Any]] = {}
         self._resumed = False
-        self._base = 0
-        self._closed = 0
         self._due = False
 
     def started(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -76,6 +75,8 @@ class Steps:
             return
         if tracker.depth and not _nested():
             tracker.optimizer_failed()
+        if not tracker.depth:
+            hooks.backward.settle()
         inside = bool(torch._C._current_graph_task_id() != -1)
         if not tracker.optimizer_started(hooks.now(), id(optimizer), inside):
             return
@@ -104,7 +105,7 @@ class Steps:
 
     def _measure(self, optimizer: Optimizer) -> None:
         draft = self._hooks.tracker.draft
-        measured = self._hooks.layers.measure(optimizer)
+        measured = self._layers(optimizer)
         if draft is not None and measured is not None:
             draft.layers.append(measured)
 

@@ -275,6 +275,8 @@ class StepTracker:
 
     def clipped(self, now: int, parameters: Any, norm: Scalar, max_norm: float) -> None:
         """Gradients of the set `parameters` (a hashable identity) with total norm `norm` are clipped to `max_norm`."""
+        if self._stepped and self.draft is not None and parameters in self.draft.clips:
+            self.flush()  # a backward that nobody could see (traced into a graph) lies between
         clips = self._open(now).clips
         earlier = clips.get(parameters)
         if earlier is not None:
