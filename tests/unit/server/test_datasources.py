@@ -185,7 +185,7 @@ def test_an_answer_that_goes_wrong_on_the_way_is_cut_and_never_looks_whole(
 ) -> None:
     chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    body = chunk * 10 if case == "too long" else chunk
+    body = chunk * 10 + b"0\r\n\r\n" if case == "too long" else chunk
     with upstream(head + body, hold=case == "too slow") as url:
         client = serve(ports=ports_of(live=url), proxy_response_bytes=20_000, proxy_timeout_s=1)
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):

@@ -84,6 +84,11 @@ def test_a_runbook_is_served_as_markdown(read_only: httpx.Client) -> None:
     assert (answer.text, answer.headers["content-type"]) == ("# Train loss spike\n", "text/markdown; charset=utf-8")
 
 
+def test_a_page_that_is_not_named_after_an_alert_is_not_served(client: httpx.Client, settings: Settings) -> None:
+    (settings.runbooks / ".hidden.md").write_text("draft")
+    assert client.get("/api/runbooks/.hidden").status_code == 404
+
+
 def test_an_unknown_runbook_names_the_known_ones(read_only: httpx.Client) -> None:
     answer = read_only.get("/api/runbooks/Unknown")
     assert (answer.status_code, "TrainLossSpike" in answer.json()["error"]) == (404, True)

@@ -75,6 +75,14 @@ def test_the_export_keeps_to_the_time_range(victoria: Victoria, name: str) -> No
     assert stored.values == (1.0, 2.0, 3.0)
 
 
+def test_the_export_holds_the_newest_sample_at_once(victoria: Victoria, name: str) -> None:
+    # The last millisecond of a second: an end that is cut to whole seconds would lie before it.
+    at = now_ms() // 1000 * 1000 + 999
+    victoria.import_lines([Series({"__name__": name}, (at,), (1.0,))])
+    victoria.flush()
+    assert [series.timestamps_ms for series in victoria.export(name)] == [(at,)]
+
+
 def test_an_instant_query_sees_the_newest_sample_at_once(victoria: Victoria, name: str) -> None:
     at = now_ms() - 100
     victoria.import_lines([Series({"__name__": name, "rank": "0"}, (at,), (42.5,))])
