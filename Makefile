@@ -53,7 +53,7 @@ demo:            ## train a small GPT and watch it live
 
 .PHONY: essential-programs
 essential-programs: $(VENV)/.stack
-	@$(NICE) $(BIN)/glideslope build --essential
+	@$(NICE) $(BIN)/glideslope build victoria-metrics victoria-logs alertmanager vmalert glideslope-collector
 
 browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { \

@@ -22,7 +22,8 @@ function(config)
     gpus: 'count(%s)' % field('DCGM_FI_DEV_GPU_UTIL'),
     gpusOwned: 'count(%s) or vector(0)' % of('DCGM_FI_DEV_GPU_UTIL'),
     gpusIdle: 'count(%s) or vector(0)' % idle('DCGM_FI_DEV_GPU_UTIL'),
-    simulated: 'count(%s{gpu_simulated="true"}) or vector(0)' % m.DCGM_FI_DEV_GPU_UTIL,
+    simulated: 'count(last_over_time(%s{gpu_simulated="true"}[$__range])) or 0 * count(last_over_time(%s[$__range]))'
+               % [m.DCGM_FI_DEV_GPU_UTIL, m.DCGM_FI_DEV_GPU_UTIL],
     meanUtil: 'avg(%s)' % of('DCGM_FI_DEV_GPU_UTIL'),
     power: 'sum(%s)' % of('DCGM_FI_DEV_POWER_USAGE'),
     hottest: 'max(%s)' % of('DCGM_FI_DEV_GPU_TEMP'),
@@ -37,7 +38,7 @@ function(config)
     powerPerGpu: worst('DCGM_FI_DEV_POWER_USAGE'),
     clock: worst('DCGM_FI_DEV_SM_CLOCK'),
     dramActive: worst('DCGM_FI_PROF_DRAM_ACTIVE'),
-    xid: 'max by (hw_id, run_id, dist_rank) (%s)' % of('DCGM_FI_DEV_XID_ERRORS'),
+    xid: 'max by (hw_id, run_id, run_attempt, dist_rank) (%s)' % of('DCGM_FI_DEV_XID_ERRORS'),
     idleUtil: 'topk_max(%d, %s)' % [config.worstRanks, idle('DCGM_FI_DEV_GPU_UTIL')],
 
     // --- against the training ---

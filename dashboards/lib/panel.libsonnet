@@ -68,7 +68,7 @@ local override = import 'override.libsonnet';
         { id: 'merge', options: {} },
         {
           id: 'partitionByValues',
-          options: { fields: ['run_id', 'run_attempt'], keepFields: false, naming: { asLabels: false } },
+          options: { fields: ['segment'], keepFields: false, naming: { asLabels: false } },
         },
       ],
     },
@@ -110,7 +110,7 @@ local override = import 'override.libsonnet';
 
   table(title, description, targets, unit='none')::
     panel.base('table', title, description, targets, unit) + {
-      options: { showHeader: true, cellHeight: 'sm', enablePagination: false, sortBy: [] },
+      options: { showHeader: true, cellHeight: 'sm', sortBy: [] },
       fieldConfig+: {
         defaults+: {
           color: { mode: 'thresholds' },

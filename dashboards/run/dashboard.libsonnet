@@ -44,7 +44,7 @@ function(config)
       p.row('Learning'),
       line('Loss', 'Mean over the chosen ranks, one line per attempt.', q.loss) + p.size(12, 9) + p.decimals(3),
       p.byStep('Loss by step', 'The same loss against the training step: attempts and runs line up where they trained the same steps.',
-               g.target.rowsOverTime(q.loss), g.target.rowsOverTime(q.step)) + p.size(12, 9) + p.decimals(3),
+               g.target.rowsOverTime(q.segmentLoss), g.target.rowsOverTime(q.segmentStep)) + p.size(12, 9) + p.decimals(3),
       p.timeseries('Gradient norm', 'Total gradient norm before and after clipping, on a logarithmic axis.', [
         g.target.range(q.gradNorm, attempt + ' before clipping'),
         g.target.range(q.gradNormClipped, attempt + ' after clipping'),

@@ -9,11 +9,16 @@ function(config)
   local over(reduction, metric, selector=run) =
     '%s by (run_id, run_attempt) (%s{%s})' % [reduction, m[metric], selector];
   local zero(expr) = '%s or vector(0)' % expr;
+  // The newest sample of each query step: a plain selector looks only at the step's end, where a run that has just
+  // ended is gone, and its last steps would never show.
+  local newest(metric) = 'last_over_time(%s{%s}[$__interval])' % [m[metric], run];
+  // One label for (run, attempt), so that the legend of a curve over steps reads like the others.
+  local segment(expr) = 'max by (segment) (label_join(%s, "segment", " #", "run_id", "run_attempt"))' % expr;
   {
     // --- where the runs are now ---
-    latestStep: 'max(%s{%s})' % [m['train.step'], run],
-    latestLoss: 'avg(%s{%s})' % [m['train.loss'], run],
-    latestRate: 'max(%s{%s})' % [m['train.lr'], run],
+    latestStep: 'max(%s)' % newest('train.step'),
+    latestLoss: 'avg(%s)' % newest('train.loss'),
+    latestRate: 'max(%s)' % newest('train.lr'),
     tokensNow: 'sum(rate(%s{%s}))' % [m['train.tokens'], run],
     stepTimeNow: 'avg(quantile_over_time(0.5, %s{%s}[1m]))' % [m['train.step.duration'], run],
     attempts: 'count(count by (run_id, run_attempt) (last_over_time(%s{%s}[$__range])))' % [m['train.attempt.info'], run],
@@ -21,7 +26,8 @@ function(config)
     heartbeatAge: 'time() - max(last_over_time(%s{%s}[$__range]))' % [m['train.heartbeat'], run],
 
     // --- curves ---
-    step: over('max', 'train.step'),
+    segmentStep: segment(over('max', 'train.step')),
+    segmentLoss: segment(over('avg', 'train.loss', ranks)),
     loss: over('avg', 'train.loss', ranks),
     rate: 'max by (run_id, run_attempt, optim_group) (%s{%s})' % [m['train.lr'], run],
     gradNorm: over('max', 'train.grad.norm'),

@@ -9,9 +9,10 @@ function(config)
   local sumOf(name, selector='') = 'sum(rate(%s%s[$__rate_interval]))' % [m[name], selector];
   {
     // --- in the training processes ---
-    overheadNow: 'max(rate(%s{%s}[1m]))' % [m['train.telemetry.overhead'], run],
-    overhead: 'avg by (run_id, run_attempt) (rate(%s{%s}[$__rate_interval]))' % [m['train.telemetry.overhead'], run],
-    overheadWorst: 'max by (run_id, run_attempt) (rate(%s{%s}[$__rate_interval]))' % [m['train.telemetry.overhead'], run],
+    // `increase` over a fixed time, not `rate`: the first sample counts what came before it as if it took no time.
+    overheadNow: 'max(increase(%s{%s}[1m]) / 60)' % [m['train.telemetry.overhead'], run],
+    overhead: 'avg by (run_id, run_attempt) (increase(%s{%s}[1m]) / 60)' % [m['train.telemetry.overhead'], run],
+    overheadWorst: 'max by (run_id, run_attempt) (increase(%s{%s}[1m]) / 60)' % [m['train.telemetry.overhead'], run],
     lagNow: 'max(%s{%s})' % [m['train.telemetry.lag'], run],
     lag: 'max by (run_id, run_attempt) (%s{%s})' % [m['train.telemetry.lag'], run],
     queue: 'max by (run_id, run_attempt) (%s{%s})' % [m['train.telemetry.queue'], run],

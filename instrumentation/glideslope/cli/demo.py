@@ -21,10 +21,11 @@ import click
 
 from glideslope import env
 from glideslope.cli.run import say, ship_leftovers, start_and_wait
+from glideslope.cli.stack import starting
 from glideslope.config import Export, Home, Ports
 from glideslope.errors import StackError
 from glideslope.run.launch import Launch, prepare
-from glideslope.stack.supervisor import Stack, ensure_up
+from glideslope.stack.supervisor import ensure_up
 from glideslope.store.victoria import Victoria
 
 RANKS = 2
@@ -102,7 +103,8 @@ def demo(steps: int, headless: bool, incident: str | None, run_id: str, truth: s
     if find_spec("torch") is None:
         raise StackError("the demonstration trains with PyTorch: pip install 'glideslope[demo]'")
     home, ports = Home.from_env(), Ports.from_env()
-    stack: Stack = ensure_up(home, ports)
+    with starting() as show:
+        ensure_up(home, ports, show)
     launch = training(steps, incident, truth, run_id, home)
     url = run_url(ports, launch.run_id)
     say(f"run {launch.run_id}: watch it live at {url}")
@@ -119,11 +121,9 @@ def demo(steps: int, headless: bool, incident: str | None, run_id: str, truth: s
         raise StackError(f"the last step did not arrive in the live store: see `glideslope status` and {home.log}")
     click.echo(f"\nRun       {url}")
     for name in ("layers", "gpu", "telemetry"):
-        click.echo(
-            f"{name.capitalize():9} {ports.url('server')}/d/glideslope-{name}?var-run={launch.run_id}&from=now-15m&to=now"
-        )
+        address = f"{ports.url('server')}/d/glideslope-{name}?var-run={launch.run_id}&from=now-15m&to=now"
+        click.echo(f"{name.capitalize():9} {address}")
     click.echo(f"Alerts    {ports.url('server')}/alerts")
-    del stack
     follow = "glideslope demo --incident nan" if not incident else "glideslope run -- torchrun YOUR_SCRIPT.py"
     click.echo(f"\nNext: {follow}    (stop the stack with: glideslope down)")
     if code and incident != "crash":
