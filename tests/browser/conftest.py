@@ -63,19 +63,14 @@ OpenDashboard = Callable[..., list[PanelState]]
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    """Path of Chromium."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.fail("The browser tests need Chromium: install the package `chromium`, or run `make setup-browser`.")
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One headless Chromium for the session, with a fresh profile."""
+def browser() -> Iterator[Browser]:
+    """One headless Chromium for the session, with a fresh profile: the system's, else playwright's own."""
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
+        names = ("chromium", "chromium-browser", "google-chrome")
+        found = next(filter(None, map(shutil.which, names)), playwright.chromium.executable_path)
+        if not Path(found).exists():
+            pytest.fail("The browser tests need Chromium: install the package `chromium`, or run `make browser`.")
+        launched = playwright.chromium.launch(executable_path=found, headless=True, args=FLAGS)
         yield launched
         launched.close()
 

@@ -13,7 +13,8 @@ from playwright.sync_api import Page, expect
 
 HOSTILE = '<img src=x onerror="window.__hacked=1">&var-x=1'
 TRACE_ID = "0123456789abcdef0123456789abcdef"
-DRAWN = set("stat gauge bargauge table timeseries trend xychart heatmap state-timeline logs text".split())
+NUMBERS = {"stat", "gauge", "bargauge", "timeseries", "trend", "xychart", "heatmap", "state-timeline"}
+DRAWN = NUMBERS | {"table", "logs", "text"}
 
 
 COLOURS = """c => {
