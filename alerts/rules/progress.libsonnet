@@ -48,7 +48,7 @@ function(config)
         },
         {
           alert: 'TrainLostContact',
-          expr: rank.worst(silence, gone),
+          expr: 'ceil(%s)' % rank.worst(silence, gone),
           labels: { severity: 'critical', component: 'progress' },
           annotations: {
             summary: 'A rank fell silent without ending.',
