@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from glideslope.capture import dataloader, loss, norms, optimizer
-from glideslope.capture.device import Drain
+from glideslope.capture.device import Drain, read
 from glideslope.capture.dynamo import compiling, keep_out, keep_out_deep, optimizer_hook
 from glideslope.capture.layers import GradientNorms
 from glideslope.capture.memory import Memory
@@ -79,6 +79,7 @@ class Hooks:
         self._patches.restore()
 
     def _step_closed(self, draft: Draft) -> None:
+        draft.total_norm = None if draft.clips or draft.total_norm is None else read(draft.total_norm)
         draft.memory = self._read_memory(draft.end_ns) or {}
         spent = self.guard.overhead_s
         draft.overhead_s, self._overhead_before = spent - self._overhead_before, spent

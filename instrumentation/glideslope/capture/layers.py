@@ -83,4 +83,6 @@ def _foreach_norms(gradients: list[torch.Tensor]) -> torch.Tensor:
         norms = torch._foreach_norm(gradients, 2, dtype=torch.float32)
     else:
         norms = torch._foreach_norm(gradients, 2)
+    if all(norm.dtype == norms[0].dtype for norm in norms):
+        return torch.stack(norms).to(torch.float64)
     return torch.stack([norm.to(torch.float64) for norm in norms])

@@ -42,7 +42,8 @@ class Norms:
             return
         if isinstance(tensors[0], torch.nn.Parameter) or tensors[0].requires_grad:
             return
-        norm = self._unscaled(device.read(result))
+        # Mostly it is clipped to next, which reads it: the tensor is read when the step closes without a clip.
+        norm = self._unscaled(device.read(result)) if self._hooks.backward.gradients_are_scaled() else result
         if norm is not None:
             self._hooks.tracker.norm_computed(self._hooks.now(), norm)
 

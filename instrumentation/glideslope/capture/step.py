@@ -50,7 +50,7 @@ class Draft:
     micro_steps: int = 0
     lrs: tuple[Scalar, ...] = ()
     total_norm: Scalar | None = None
-    """Norm that was computed and not (yet) used for clipping."""
+    """Norm that was computed and not (yet) used for clipping; as torch returned it until the step closes."""
     clips: dict[Any, tuple[Scalar, float]] = field(default_factory=dict)
     """(norm before clipping, max norm) by parameter set."""
     tokens: int = 0
@@ -270,7 +270,7 @@ class StepTracker:
     # Norms -----------------------------------------------------------------------------------------------------------
 
     def norm_computed(self, now: int, norm: Scalar) -> None:
-        """A total gradient norm was computed."""
+        """A total gradient norm was computed; `norm` may still be the tensor that the training got."""
         self._open(now).total_norm = norm
 
     def clipped(self, now: int, parameters: Any, norm: Scalar, max_norm: float) -> None:

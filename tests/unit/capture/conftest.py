@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the capture tests: a recorder on real torch whose events are kept, and scripts in a process of their own."""
+"""Fixtures of the capture tests: a recorder on real torch that keeps its events, and scripts in their own process."""
 
 from __future__ import annotations
 
