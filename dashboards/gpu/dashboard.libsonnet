@@ -59,9 +59,9 @@ function(config)
       line('Memory used', 'Framebuffer in use. PyTorch keeps what it once took: see device memory on the Run dashboard for what tensors hold.', q.memoryUsed, 'mbytes') + p.bounds(min=0),
       line('Temperature', 'GPU temperature.', q.temperature, 'celsius'),
       line('Power', 'Power draw.', q.powerPerGpu, 'watt') + p.bounds(min=0),
-      line('SM clock', 'Clock of the multiprocessors in MHz: a drop under load is throttling.', q.clock, 'megahertz'),
+      line('SM clock', 'Clock of the multiprocessors: a drop under load is throttling.', q.clock, 'hertz'),
       line('Last XID error', 'Last error code of the driver, 0 for none. It is sticky, and 45 overwrites the cause: look in the kernel log for the first one.',
-           q.xid, 'none', owner + ' {{hw_id}}') + p.asSteps + p.decimals(0) + p.bounds(min=0),
+           q.xid, 'none', owner + ' {{hw_id}}') + p.asSteps + p.counts,
       line('GPUs without a run', 'GPUs that no rank named in the last minute, the busiest %d; and how many there are.' % config.worstRanks,
            q.idleUtil, 'percent', '{{hw_id}}') + p.bounds(min=0),
 
@@ -94,7 +94,19 @@ function(config)
         g.override.named('Temperature', { unit: 'celsius', decimals: 0 }),
         g.override.named('Power', { unit: 'watt', decimals: 0 }),
         g.override.named('XID', { decimals: 0 }),
-        g.override.named('UUID', { 'custom.width': 320 }),
-      ]),
+      ])
+      + p.widths({
+        Host: 110,
+        GPU: 55,
+        Model: 200,
+        UUID: 345,
+        Attempt: 80,
+        Rank: 60,
+        Utilization: 100,
+        Memory: 100,
+        Temperature: 110,
+        Power: 80,
+        XID: 60,
+      }),
     ]
   )

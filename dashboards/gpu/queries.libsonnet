@@ -36,7 +36,8 @@ function(config)
     memoryUsed: worst('DCGM_FI_DEV_FB_USED'),
     temperature: worst('DCGM_FI_DEV_GPU_TEMP'),
     powerPerGpu: worst('DCGM_FI_DEV_POWER_USAGE'),
-    clock: worst('DCGM_FI_DEV_SM_CLOCK'),
+    // DCGM counts in MHz.
+    clock: worst('DCGM_FI_DEV_SM_CLOCK') + ' * 1e6',
     dramActive: worst('DCGM_FI_PROF_DRAM_ACTIVE'),
     xid: 'max by (hw_id, run_id, run_attempt, dist_rank) (%s)' % of('DCGM_FI_DEV_XID_ERRORS'),
     idleUtil: 'topk_max(%d, %s)' % [config.worstRanks, idle('DCGM_FI_DEV_GPU_UTIL')],

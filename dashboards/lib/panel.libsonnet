@@ -220,6 +220,8 @@ local override = import 'override.libsonnet';
   fill(opacity):: { fieldConfig+: { defaults+: { custom+: { fillOpacity: opacity } } } },
   stacked:: { fieldConfig+: { defaults+: { custom+: { fillOpacity: 70, lineWidth: 0, stacking: { group: 'A', mode: 'normal' } } } } },
   asBars:: { fieldConfig+: { defaults+: { custom+: { drawStyle: 'bars', fillOpacity: 60, lineWidth: 0 } } } },
+  // Whole numbers; an axis of zeros ends at 1 instead of 100.
+  counts:: { fieldConfig+: { defaults+: { decimals: 0, min: 0, custom+: { axisSoftMax: 1 } } } },
   asSteps:: { fieldConfig+: { defaults+: { custom+: { lineInterpolation: 'stepAfter' } } } },
   logarithmic:: { fieldConfig+: { defaults+: { custom+: { scaleDistribution: { type: 'log', log: 10 } } } } },
   sparkline:: { options+: { graphMode: 'area' } },
@@ -242,5 +244,6 @@ local override = import 'override.libsonnet';
     ],
   },
   sortedBy(title, desc=true):: { options+: { sortBy: [{ displayName: title, desc: desc }] } },
+  widths(map):: { fieldConfig+: { overrides+: [override.named(name, { 'custom.width': map[name] }) for name in std.objectFields(map)] } },
   overrides(list):: { fieldConfig+: { overrides+: list } },
 }

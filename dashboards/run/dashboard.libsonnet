@@ -38,7 +38,7 @@ function(config)
       + p.thresholds([['text', null], ['orange', 2]]),
       stat('Ranks alive', 'Ranks whose last sign of life is younger than %d s.' % config.heartbeatTimeout, q.ranksAlive, 'none')
       + p.decimals(0) + p.thresholds([['text', null], ['green', 1]]),
-      stat('Last heartbeat', 'Time since the last sign of life of any rank.', q.heartbeatAge, 's') + p.decimals(0)
+      stat('Heartbeat', 'Time since the last sign of life of any rank.', q.heartbeatAge, 's') + p.decimals(0)
       + p.thresholds([['green', null], ['orange', config.heartbeatTimeout], ['text', 10 * config.heartbeatTimeout]]),
 
       p.row('Learning'),
@@ -51,7 +51,7 @@ function(config)
       ]) + p.size(8, 8) + p.logarithmic,
       line('Learning rate', 'Rate used by the step, per parameter group.', q.rate, 'sci', attempt + ' group {{optim_group}}') + p.size(8, 8),
       line('Non-finite values', 'NaN and infinite losses, gradients and parameters found per interval, all ranks together.', q.nonfinite, 'none', 'non-finite')
-      + p.size(8, 8) + p.asBars + p.bounds(min=0) + p.every('5s') + p.decimals(0)
+      + p.size(8, 8) + p.asBars + p.every('5s') + p.counts
       + p.overrides([g.override.colored('non-finite', 'red')]),
 
       p.row('Speed'),
@@ -77,6 +77,7 @@ function(config)
       p.logs('Events', 'Starts, ends, non-finite values and dropped telemetry of the runs; the trace id of an event opens its step.',
              [g.target.logs(q.logs)]) + p.size(14, 10),
       p.table('Step traces', 'Newest kept steps: one trace holds the spans of all ranks. Click the trace id for its waterfall.',
-              [g.target.traces('$service')]) + p.size(10, 10),
+              [g.target.traces('$service')]) + p.size(10, 10)
+      + p.widths({ 'Trace name': 190, 'Start time': 170, Duration: 85, Spans: 60 }),
     ]
   )

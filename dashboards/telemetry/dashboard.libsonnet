@@ -27,7 +27,7 @@ function(config)
       + p.decimals(2) + p.thresholds([['green', null], ['orange', config.overheadBudget], ['red', 4 * config.overheadBudget]]) + p.sparkline,
       stat('Lag', 'Age of the oldest value that is not yet acknowledged, worst rank.', q.lagNow, 's')
       + p.decimals(1) + p.thresholds([['green', null], ['orange', limits.telemetryLag.seconds]]) + p.sparkline,
-      stat('Points sent', 'Points per second that the collector acknowledged, all ranks.', q.pointsNow, 'si:pt/s') + p.decimals(1) + p.sparkline,
+      stat('Points sent', 'Points per second that the collector acknowledged, all ranks.', q.pointsNow, 'si:values/s') + p.decimals(1) + p.sparkline,
       stat('Dropped', 'Points, spans and logs that were dropped in this time range.', q.dropsInRange, 'locale')
       + p.decimals(0) + p.thresholds([['green', null], ['red', 1]]),
       stat('Callback errors', 'Failures of our own callbacks in this time range; training never sees them.', q.errorsInRange, 'locale')
@@ -45,15 +45,15 @@ function(config)
       lines('Points per second', 'Acknowledged by the collector, and sent again after a restart of a store.', [
         [attempt + ' sent', q.points],
         [attempt + ' replayed', q.replays],
-      ], 'si:pt/s'),
+      ], 'si:values/s'),
       lines('Dropped', 'What was dropped, by kind of data and reason. Layers go first, the loss last.', [
         ['all', q.dropsAll],
         ['{{drop_class}}: {{drop_reason}}', q.drops],
-      ], 'none') + p.asBars + p.decimals(0),
+      ], 'none') + p.asBars + p.counts,
       lines('Callback errors', 'Failures of our own callbacks. A callback that fails too often switches itself off.', [
         ['all', q.errorsAll],
         ['{{callback}}', q.errors],
-      ], 'none') + p.asBars + p.decimals(0),
+      ], 'none') + p.asBars + p.counts,
 
       p.row('Collector'),
       lines('Points through the collector', 'Accepted from ranks and scrapes, sent to the stores, refused (ranks send again) and failed (lost).', [
@@ -61,7 +61,7 @@ function(config)
         ['sent', q.sent],
         ['refused', q.refused],
         ['failed', q.failed],
-      ], 'si:pt/s')
+      ], 'si:values/s')
       + p.overrides([g.override.colored('refused', 'orange'), g.override.colored('failed', 'red')]),
       line('Queues', 'How full the queue on disk before each store is. A full queue makes ranks keep their values.', q.queueFill, 'percentunit', '{{exporter}}')
       + p.bounds(min=0, max=1),
@@ -69,7 +69,10 @@ function(config)
 
       p.row('Stores'),
       line('Rows stored', 'Rows per second that each VictoriaMetrics took in.', q.rows, 'si:rows/s', '{{program}}'),
-      line('Rows ignored', 'Rows that VictoriaMetrics accepted and threw away: too old, too new, too many labels.', q.ignored, 'si:rows/s', '{{reason}}'),
+      lines('Rows ignored', 'Rows that VictoriaMetrics accepted and threw away, by reason: too old, too new, too many labels.', [
+        ['all', q.ignoredAll],
+        ['{{reason}}', q.ignored],
+      ], 'si:rows/s'),
       line('Store memory', 'Resident memory of each program of the stack.', q.storeMemory, 'bytes', '{{program}}'),
       p.stat('Storage', 'VictoriaMetrics stops writing when the disk is nearly full.', [g.target.range(q.readOnly, 'Storage')], 'none')
       + p.every('5s') + p.size(4, 7) + p.mapped({ '0': ['writable', 'green'], '1': ['read-only', 'red'] }),
@@ -77,7 +80,8 @@ function(config)
       + p.every('5s') + p.size(4, 7) + p.decimals(1) + p.thresholds([['red', null], ['orange', 5e9], ['green', 20e9]]),
       line('Size on disk', 'What each VictoriaMetrics holds.', q.storeSize, 'bytes', '{{program}}') + p.fill(10),
       p.timeline('Scraped programs', 'Whether the collector reached each page it scrapes.', [
-        g.target.range(q.up, '{{service_name}} {{program}} {{service_instance_id}}'),
+        g.target.range(q.up, '{{program}}'),
+        g.target.range(q.upElsewhere, '{{service_name}}'),
       ], { '0': ['down', 'red'], '1': ['up', 'green'] }) + p.every('5s') + p.size(8, 7),
 
       p.row('Alerting'),
@@ -86,13 +90,13 @@ function(config)
       + p.columns([['alertname', 'Alert'], ['severity', 'Severity'], ['run_id', 'Run'], ['run_attempt', 'Attempt'], ['dist_rank', 'Rank']],
                   ['Time', 'Value'])
       + p.overrides([g.override.named('Severity', { 'custom.width': 100 })]),
-      lines('Notifications', 'Sent and failed per second by Alertmanager.', [
+      lines('Notifications', 'Sent and failed by Alertmanager, per interval; the watchdog alone is one each half a minute.', [
         ['sent', q.notifications],
         ['failed', q.notificationsFailed],
-      ], 'si:msg/s') + p.size(6, 7) + p.overrides([g.override.colored('failed', 'red')]),
+      ], 'none') + p.size(6, 7) + p.asBars + p.counts + p.overrides([g.override.colored('failed', 'red')]),
       lines('Rule trouble', 'Evaluations that vmalert missed because the one before took too long, and expressions that failed.', [
         ['missed', q.missed],
         ['failed', q.ruleErrors],
-      ], 'none') + p.size(6, 7) + p.asBars + p.decimals(0),
+      ], 'none') + p.size(6, 7) + p.asBars + p.counts,
     ]
   )

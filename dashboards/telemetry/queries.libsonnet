@@ -39,18 +39,21 @@ function(config)
 
     // --- in the stores ---
     rows: 'sum by (program) (rate(%s[$__rate_interval]))' % m.vm_rows_inserted_total,
-    ignored: 'sum by (reason) (rate(%s[$__rate_interval]))' % m.vm_rows_ignored_total,
+    ignored: 'sum by (reason) (rate(%s[$__rate_interval])) > 0' % m.vm_rows_ignored_total,
+    ignoredAll: 'sum(rate(%s[$__rate_interval]))' % m.vm_rows_ignored_total,
     readOnly: 'max(%s)' % m.vm_storage_is_read_only,
     freeDisk: 'min(%s)' % m.vm_free_disk_space_bytes,
     storeSize: 'sum by (program) (%s)' % m.vm_data_size_bytes,
     storeMemory: 'max by (program) (%s)' % m.process_resident_memory_bytes,
 
     // --- the alerting ---
-    up: 'max by (service_name, program, service_instance_id) (%s)' % m.up,
+    up: 'max by (program) (%s{program!=""})' % m.up,
+    // One bar per kind of exporter, down as soon as one of its pages is: there are as many pages as nodes.
+    upElsewhere: 'min by (service_name) (%s{program=""})' % m.up,
     watchdog: zero('count(%s{alertname="Watchdog", alertstate="firing"})' % m.ALERTS),
     firing: 'max by (alertname, severity, run_id, run_attempt, dist_rank) (last_over_time(%s{alertstate="firing"}[1m]))' % m.ALERTS,
-    notifications: 'sum(rate(%s[$__rate_interval]))' % m.alertmanager_notifications_total,
-    notificationsFailed: 'sum(rate(%s[$__rate_interval]))' % m.alertmanager_notifications_failed_total,
+    notifications: 'sum(increase(%s[$__interval]))' % m.alertmanager_notifications_total,
+    notificationsFailed: 'sum(increase(%s[$__interval]))' % m.alertmanager_notifications_failed_total,
     missed: 'sum(increase(%s[$__interval]))' % m.vmalert_iteration_missed_total,
     ruleErrors: 'sum(increase(%s[$__interval]))' % m.vmalert_execution_errors_total,
   }
