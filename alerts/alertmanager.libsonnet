@@ -18,6 +18,11 @@
     },
     inhibit_rules: [
       {
+        source_matchers: ['alertname="TrainFailed"'],
+        target_matchers: ['alertname=~"TrainLostContact|TrainNoProgress|TrainDataStall|TrainLossSpike"'],
+        equal: ['run_id', 'run_attempt'],
+      },
+      {
         source_matchers: ['alertname="TrainNonFinite"'],
         target_matchers: ['alertname=~"TrainLossSpike|TrainNoProgress"'],
         equal: ['run_id', 'run_attempt'],

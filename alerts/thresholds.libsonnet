@@ -42,6 +42,11 @@
         // alert keeps firing as long as heartbeats come.
         window: '1h',
       },
+      failed: {
+        // How long a failure stays in view; longer than `lostContact.window`, so that ranks which the launcher stopped
+        // with it never look like a second incident.
+        window: '15m',
+      },
       lostContact: {
         // Three heartbeats of 5 s. A clean end marks its series as ended and is no loss.
         seconds: 15,

@@ -1,4 +1,4 @@
-// Trainings that stand still or fell silent.
+// Trainings that failed, stand still or fell silent.
 local names = import '../../dashboards/lib/names.libsonnet';
 local rank = import 'rank.libsonnet';
 local m = names.metrics;
@@ -6,6 +6,7 @@ local m = names.metrics;
 function(config)
   local stop = config.thresholds.noProgress;
   local lost = config.thresholds.lostContact;
+  local failed = config.thresholds.failed;
 
   local step = m['train.step'];
   local beat = m['train.heartbeat'];
@@ -23,6 +24,9 @@ function(config)
                       % [alive, by, max('%s offset %s' % [beat, stop.window]), by, lastStep];
   local behind = '0 - %s' % max('last_over_time(%s[%s])' % [step, stop.window]);
 
+  // The rank that failed first is the cause; the launcher stops the others after it. The value of the series is the time.
+  local failures = 'max by (%s, error_type) (last_over_time(%s{exit_state="failed"}[%s]))' % [by, m['train.attempt.end'], failed.window];
+
   // A rank that is gone without the mark of a clean end.
   local silence = 'time() - ' + max('last_over_time(%s[%s])' % [beat, lost.window]);
   local ended = 'stale_samples_over_time(%s[%s]) > 0' % [beat, lost.window];
@@ -33,6 +37,15 @@ function(config)
       name: 'progress',
       interval: '2s',
       rules: [
+        {
+          alert: 'TrainFailed',
+          expr: 'time() + (%s)' % rank.worst('0 - ' + failures, failures),
+          labels: { severity: 'critical', component: 'progress' },
+          annotations: {
+            summary: 'A training ended with an error.',
+            description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: rank {{ $labels.dist_rank }} was the first to fail, with {{ $labels.error_type }}.',
+          },
+        },
         {
           alert: 'TrainNoProgress',
           expr: '%s or %s' % [

@@ -56,6 +56,7 @@ def test_the_alerts_are_the_documented_ones() -> None:
         "TelemetryDrops",
         "TelemetryLag",
         "TrainDataStall",
+        "TrainFailed",
         "TrainLossSpike",
         "TrainLostContact",
         "TrainNoProgress",

@@ -78,6 +78,11 @@ def lost(now: float) -> list[Series]:
     ]
 
 
+def failed(now: float) -> list[Series]:
+    how = {"exit_state": "failed", "error_type": "RuntimeError"}
+    return [series("train.attempt.end", "run-failed", {now - 2 + rank: now - 2 + rank}, rank, **how) for rank in (1, 0)]
+
+
 def waiting(now: float) -> list[Series]:
     fast, slow = every(0.2, now - 90, now - 41, lambda _: 0.2), every(4, now - 40, now + 20, lambda _: 4.2)
     data = {at: 0.01 for at in fast} | {at: 4.0 for at in slow}
@@ -141,6 +146,9 @@ INCIDENTS = {
     "run-nan": Incident("TrainNonFinite", not_finite, {"severity": "critical", "dist_rank": "2"}, "first on rank 2"),
     "run-spike": Incident("TrainLossSpike", spiking, {"severity": "warning"}, "Highest on rank"),
     "run-stopped": Incident("TrainNoProgress", stopped, {"severity": "critical", "dist_rank": "0"}, "since step 200"),
+    "run-failed": Incident(
+        "TrainFailed", failed, {"dist_rank": "0", "error_type": "RuntimeError"}, "rank 0 was the first"
+    ),
     "run-lost": Incident("TrainLostContact", lost, {"severity": "critical", "dist_rank": "3"}, "rank 3 was last heard"),
     "run-waiting": Incident("TrainDataStall", waiting, {"severity": "warning"}, "Longest wait on rank 0"),
     "run-late": Incident("TelemetryLag", late, {"severity": "warning"}, "1m 0s old. Most on rank 0"),
