@@ -25,9 +25,7 @@ var version = "unset"
 
 func main() { fmt.Println("tiny v" + version) }
 """
-TINY = Recipe(
-    program="tiny-program", folder="tiny", package=".", version="1.2.3", stamp="main.version", seconds=1
-)
+TINY = Recipe(program="tiny-program", folder="tiny", package=".", version="1.2.3", stamp="main.version", seconds=1)
 
 
 @pytest.fixture
