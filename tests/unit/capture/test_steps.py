@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -260,6 +261,33 @@ def test_activation_checkpointing_counts_nothing_twice(tape: Any, use_reentrant:
     assert [(done.loss, done.micro_steps) for done in tape.steps] == [(loss, 1) for loss in losses]
 
 
+class _Inner(torch.autograd.Function):
+    """Runs a backward of its own inside the backward pass, as reentrant checkpointing does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            torch.ones(1, requires_grad=True).sum().backward()
+        return gradient * 2
+
+
+@pytest.mark.usefixtures("recorder")
+def test_a_backward_inside_autograd_grad_is_no_micro_step(tape: Any) -> None:
+    model = _model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        x = torch.ones(1, requires_grad=True)
+        torch.autograd.grad(_Inner.apply(x).sum(), x)
+        _loss(model).backward()
+        optimizer.step()
+    tape.stop()
+    assert [done.micro_steps for done in tape.steps] == [1, 1]
+
+
 @pytest.mark.usefixtures("recorder")
 def test_a_backward_that_raised_is_not_counted(tape: Any) -> None:
     model = _model()
@@ -425,3 +453,30 @@ def test_what_callbacks_cost_is_in_every_step_and_adds_up(tape: Any, recorder: A
     tape.stop()
     assert all(done.overhead_s > 0 for done in tape.steps)
     assert sum(done.overhead_s for done in tape.steps) <= recorder.overhead_s
+
+
+@pytest.mark.usefixtures("recorder")
+def test_another_thread_that_trains_something_does_not_disturb_the_training(tape: Any) -> None:
+    def other() -> None:
+        model = _model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for (x,) in DataLoader(TensorDataset(torch.randn(4, 4)), batch_size=2):
+            model(x).sum().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    model = _model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(3):
+        loss = _loss(model)
+        loss.backward()
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        optimizer.step()
+        losses.append(loss.item())
+    tape.stop()
+    assert [(done.loss, done.micro_steps, done.samples, done.grad_norm) for done in tape.steps] == [
+        (loss, 1, 0, None) for loss in losses
+    ]
