@@ -18,6 +18,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
+from glideslope.store.logs import VictoriaLogs
+
 DASHBOARDS = ("run", "layers", "gpu", "telemetry")
 STEPS = 150
 # The acceptance line: an alert is in the viewer this many seconds after its step.
@@ -102,6 +104,10 @@ def test_a_nan_is_in_the_viewer_within_fifteen_seconds(
     names = {alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("run_id") == run_id}
     assert "TrainNonFinite" in names
     assert delay <= NAN_TO_VIEWER_S
+    with VictoriaLogs(stack.logs) as logs:
+        found = list(logs.query(f'"run.id":="{run_id}" event_name:="train.nonfinite"'))
+    said = sorted((record.fields["dist.rank"], record.fields["what"]) for record in found)
+    assert said == [("0", "grad.norm"), ("0", "loss"), ("1", "grad.norm"), ("1", "loss")]
 
 
 @pytest.mark.parametrize(

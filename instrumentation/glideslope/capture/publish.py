@@ -14,10 +14,7 @@ import numpy as np
 
 from glideslope.capture.guard import Guard
 from glideslope.capture.step import Draft
-from glideslope.events import Event, Happened, LayerStats, Severity, StepDone
-
-NONFINITE_PAUSE_NS = 10 * 10**9
-"""At most one `train.nonfinite` event per kind in this time; every step still carries it in `StepDone.nonfinite`."""
+from glideslope.events import Event, LayerStats, StepDone
 
 
 class Publisher:
@@ -40,7 +37,6 @@ class Publisher:
         """Steps that an overflow of scaled gradients kept from updating the parameters."""
         self._carried_tokens = 0
         self._carried_samples = 0
-        self._nonfinite: dict[str, tuple[int, int]] = {}
 
     def send(self, event: Event) -> None:
         """Hand one event to the sink; its failures are counted under `sink`."""
@@ -97,23 +93,10 @@ class Publisher:
             )
         )
         self._carried_tokens = self._carried_samples = 0
-        for name in wrong:
-            self._report_nonfinite(name, draft.end_ns)
         for layers in draft.layers:
             values = np.full((len(layers.names), 1), np.nan)
             values[layers.present, 0] = layers.values
             self.send(LayerStats(self.step, draft.end_ns, "grad", layers.names, ("norm",), values))
-
-    def _report_nonfinite(self, name: str, now_ns: int) -> None:
-        last_ns, unreported = self._nonfinite.get(name, (0, 0))
-        if last_ns and now_ns - last_ns < NONFINITE_PAUSE_NS:
-            self._nonfinite[name] = (last_ns, unreported + 1)
-            return
-        self._nonfinite[name] = (now_ns, 0)
-        body = f"{name} was not finite at step {self.step}"
-        if unreported:
-            body += f" ({unreported} more steps since the last report)"
-        self.send(Happened("train.nonfinite", now_ns, body, Severity.ERROR, self.step, {"what": name}))
 
 
 def norms(draft: Draft) -> tuple[float | None, float | None]:
