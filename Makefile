@@ -28,7 +28,7 @@ $(VENV)/.torch: $(VENV)/.stack
 	@echo "== installing PyTorch (about 5 GB, once)" && $(UV) -e '.[demo]' && touch $@ && echo "== PyTorch is there"
 
 $(VENV)/.dev: $(VENV)/.torch
-	@echo "== installing test tools" && $(UV) $$($(BIN)/python -c "import tomllib; print(*(repr(d) for d in tomllib.load(open('pyproject.toml','rb'))['dependency-groups']['dev']))") && touch $@
+	@echo "== installing test tools" && $(UV) --group dev && touch $@
 
 setup: $(VENV)/.torch  ## make .venv with the glideslope command
 	@echo "== $(BIN)/glideslope is ready"
