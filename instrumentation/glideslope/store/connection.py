@@ -148,6 +148,28 @@ class Connection:
                 yield parsed
 
 
+class StoreClient:
+    """What the typed clients share: one connection, closed with the client."""
+
+    name = ""
+    """Name of the store for messages."""
+
+    def __init__(self, url: str, *, timeout_s: float = 30.0, headers: Mapping[str, str] | None = None) -> None:
+        """`url` is the base URL, `timeout_s` bounds connecting and each read, `headers` go with every request."""
+        self._connection = Connection(self.name, url, timeout_s=timeout_s, headers=headers)
+        self.url = self._connection.url
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
 def _clean(values: Parameters | None) -> dict[str, Any] | None:
     if values is None:
         return None

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from glideslope.errors import StoreError
-from glideslope.store.connection import Connection
+from glideslope.store.connection import StoreClient
 
 __all__ = ["LogRecord", "VictoriaLogs"]
 
@@ -30,23 +29,10 @@ class LogRecord:
     """Every other field, as VictoriaLogs spells it, such as `run.id`."""
 
 
-class VictoriaLogs:
+class VictoriaLogs(StoreClient):
     """A single-node VictoriaLogs."""
 
-    def __init__(self, url: str, *, timeout_s: float = 30.0, headers: Mapping[str, str] | None = None) -> None:
-        """`url` is the base URL, `timeout_s` bounds connecting and each read, `headers` go with every request."""
-        self._connection = Connection("VictoriaLogs", url, timeout_s=timeout_s, headers=headers)
-        self.url = self._connection.url
-
-    def close(self) -> None:
-        """Close the pooled connections."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+    name = "VictoriaLogs"
 
     def query(
         self, logsql: str, *, start_ns: int | None = None, end_ns: int | None = None, limit: int | None = None

@@ -10,11 +10,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from glideslope.errors import StoreError
-from glideslope.store.connection import Connection
+from glideslope.store.connection import StoreClient
 
 __all__ = ["Jaeger", "Span", "Trace"]
 
@@ -44,23 +43,10 @@ class Trace:
     spans: tuple[Span, ...]
 
 
-class Jaeger:
+class Jaeger(StoreClient):
     """Jaeger's HTTP query service."""
 
-    def __init__(self, url: str, *, timeout_s: float = 30.0, headers: Mapping[str, str] | None = None) -> None:
-        """`url` is the base URL, `timeout_s` bounds connecting and each read, `headers` go with every request."""
-        self._connection = Connection("Jaeger", url, timeout_s=timeout_s, headers=headers)
-        self.url = self._connection.url
-
-    def close(self) -> None:
-        """Close the pooled connections."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+    name = "Jaeger"
 
     def trace(self, trace_id: str) -> Trace | None:
         """Return one trace by its id in hex, or None when the store does not have it (yet)."""

@@ -17,11 +17,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from glideslope.errors import StoreError
-from glideslope.store.connection import Connection
+from glideslope.store.connection import StoreClient
 
 __all__ = ["Sample", "Series", "Victoria", "quote"]
 
@@ -57,23 +56,10 @@ def quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-class Victoria:
+class Victoria(StoreClient):
     """A single-node VictoriaMetrics, or anything that speaks its HTTP API."""
 
-    def __init__(self, url: str, *, timeout_s: float = 30.0, headers: Mapping[str, str] | None = None) -> None:
-        """`url` is the base URL, `timeout_s` bounds connecting and each read, `headers` go with every request."""
-        self._connection = Connection("VictoriaMetrics", url, timeout_s=timeout_s, headers=headers)
-        self.url = self._connection.url
-
-    def close(self) -> None:
-        """Close the pooled connections."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+    name = "VictoriaMetrics"
 
     def query(
         self, expression: str, *, time_s: float | None = None, step_s: float | None = None, latency_offset_s: float = 0
