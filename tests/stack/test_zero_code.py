@@ -115,8 +115,8 @@ def test_with_the_stack_down_training_ends_well_with_one_warning(tmp_path: Path)
     warnings = [line for line in watched.stderr.splitlines() if "cannot be sent" in line]
     assert len(warnings) == 1, watched.stderr
     assert nothing_listens in warnings[0]
-    # Twice the bound of 5 s: the process's own exit and the launcher's shipping of leftovers, on a loaded machine.
-    assert delay < 12
+    # Ranks and launcher share 5 s; the rest is the start of the launcher itself on a loaded machine.
+    assert delay < 8
     assert list((tmp_path / "spool" / "down").rglob("*.seg"))
 
 

@@ -20,7 +20,7 @@ import click
 from glideslope.config import Export, Home
 from glideslope.emit import RequestEncoder, suppress_instrumentation
 from glideslope.errors import GlideslopeError
-from glideslope.run.launch import prepare
+from glideslope.run.launch import LEFTOVERS_SHARE, prepare
 from glideslope.ship.sync import SyncReport
 from glideslope.ship.sync import sync as ship_spool
 
@@ -66,12 +66,16 @@ def start_and_wait(command: tuple[str, ...], environ: dict[str, str]) -> int:
 
 
 def ship_leftovers(folder: Path, export: Export) -> SyncReport | None:
-    """Ship what processes below `folder` left behind, within the exit timeout; never raises."""
+    """Ship what processes below `folder` left, within the launcher's share of the exit timeout; never raises."""
     if not folder.is_dir():
         return None
     try:
         return ship_spool(
-            folder, RequestEncoder, export, timeout_s=export.exit_timeout_s, quiet=suppress_instrumentation
+            folder,
+            RequestEncoder,
+            export,
+            timeout_s=export.exit_timeout_s * LEFTOVERS_SHARE,
+            quiet=suppress_instrumentation,
         )
     except GlideslopeError as error:
         say(str(error))

@@ -17,6 +17,8 @@ from glideslope.errors import ConfigError
 from glideslope.run.identity import check_run_id, new_run_id, next_attempt, safe_run_id
 
 BOOTSTRAP = Path(__file__).parent / "bootstrap"
+LEFTOVERS_SHARE = 0.2
+"""Part of the exit timeout that the launcher keeps for what dead ranks left; the ranks themselves get the rest."""
 _RENDEZVOUS = ("--rdzv-id", "--rdzv_id")
 _RUNNERS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "python", "python3", "env", "srun", "numactl", "nohup", "uv"}
@@ -74,6 +76,7 @@ def prepare(command: Sequence[str], *, run_id: str = "", name: str = "", home: H
     if name:
         environ[env.GLIDESLOPE_RUN_NAME.name] = name
     environ[env.GLIDESLOPE_HOME.name] = str(home.root)
+    environ[env.GLIDESLOPE_EXIT_TIMEOUT.name] = f"{env.GLIDESLOPE_EXIT_TIMEOUT.get() * (1 - LEFTOVERS_SHARE):g}"
     environ[env.PYTHONPATH.name] = os.pathsep.join(filter(None, (str(BOOTSTRAP), env.PYTHONPATH.get())))
     environ.pop(env.GLIDESLOPE_ACTIVE.name, None)
     return Launch(tuple(command), environ, chosen, attempt)

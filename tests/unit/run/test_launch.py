@@ -9,7 +9,7 @@ import pytest
 from glideslope.config import Home
 from glideslope.errors import ConfigError
 from glideslope.run.identity import note_attempt
-from glideslope.run.launch import BOOTSTRAP, prepare
+from glideslope.run.launch import BOOTSTRAP, LEFTOVERS_SHARE, prepare
 
 
 @pytest.fixture
@@ -57,3 +57,9 @@ def test_an_empty_command_and_a_hostile_run_id_are_refused(home: Home) -> None:
         prepare([], home=home)
     with pytest.raises(ConfigError, match="not usable"):
         prepare(["python", "t.py"], run_id="../../x", home=home)
+
+
+def test_ranks_and_launcher_share_one_exit_timeout(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLIDESLOPE_EXIT_TIMEOUT", "10")
+    of_the_ranks = float(prepare(["python", "t.py"], home=home).environ["GLIDESLOPE_EXIT_TIMEOUT"])
+    assert of_the_ranks + 10 * LEFTOVERS_SHARE == 10
