@@ -59,10 +59,11 @@
         share: 0.4,
         'for': '10s',
         tiers: ['30s', '5m'],
-        // Steps that a tier needs, and steps that the attempt needs before it is judged: first batches are slow.
+        // Steps that a tier needs, and steps that the attempt needs before it is judged: first batches are slow. Steps of
+        // more than 100 s are too few for the longest tier and are not judged.
         steps: 3,
         warmupSteps: 20,
-        warmupWindow: '10m',
+        warmupWindow: '1h',
       },
       // A rank reports its lag with each heartbeat; a window of six of them outlives a missed one.
       telemetryLag: { seconds: 30, window: '30s', 'for': '15s' },

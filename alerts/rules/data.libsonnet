@@ -9,6 +9,7 @@ function(config)
   local duration = m['train.step.duration'];
   local phase = m['train.phase.duration'] + '{phase="data"}';
   local by = rank.labels;
+  local longest = stall.tiers[std.length(stall.tiers) - 1];
   local max(expr) = 'max by (%s) (%s)' % [by, expr];
 
   local share(window) =
@@ -36,7 +37,7 @@ function(config)
           annotations: {
             summary: 'A training waits for its data.',
             description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: {{ $value | humanizePercentage }} of the step time is spent waiting for the loader. Longest wait on rank '
-                         + '{{ with printf "topk(1, avg_over_time(' + m['train.phase.duration'] + '{phase=%q, run_id=%q, run_attempt=%q}[30s]))" "data" $labels.run_id $labels.run_attempt | query }}{{ . | first | label "dist_rank" }}{{ else }}?{{ end }}.',
+                         + '{{ with printf "topk(1, avg_over_time(' + m['train.phase.duration'] + '{phase=%q, run_id=%q, run_attempt=%q}[' + longest + ']))" "data" $labels.run_id $labels.run_attempt | query }}{{ . | first | label "dist_rank" }}{{ else }}?{{ end }}.',
           },
         },
       ],

@@ -13,7 +13,7 @@ function(config)
   local by = rank.labels;
 
   local badLoss = 'sum by (%s) (increase(%s{what="loss"}[%s])) > 0' % [by, count, nan.lossWindow];
-  local badGradients = 'max by (%s) (increase(%s{what=~"grad|grad.norm|param|activation"}[%s]))' % [by, count, nan.gradientWindow];
+  local badGradients = 'max by (%s) (increase(%s{what=~"grad|grad.norm|param|update|activation"}[%s]))' % [by, count, nan.gradientWindow];
   local steps = 'max by (%s) (max_over_time(%s[%s]) - min_over_time(%s[%s]))' % [by, step, nan.gradientWindow, step, nan.gradientWindow];
   local bad = '((%s) or (%s >= %d and on (%s) (%s > on (%s) %g * %s)))'
               % [badLoss, badGradients, nan.gradients, by, badGradients, by, nan.share, steps];

@@ -51,12 +51,14 @@ function(config)
           expr: '%s or %s' % [
             // The value is the step at which it stands.
             '0 - ceil(%s)' % rank.worst(behind, '(%s)' % stopped),
-            '%s * 0' % rank.worst(alive, '(%s)' % longStopped),
+            // Or -1 when that is no longer known.
+            '%s * 0 - 1' % rank.worst(alive, '(%s)' % longStopped),
           ],
           labels: { severity: 'critical', component: 'progress' },
           annotations: {
             summary: 'A training is alive but does not finish steps.',
-            description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: no step since step {{ $value }}; rank {{ $labels.dist_rank }} is the furthest behind.',
+            description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: no step '
+                         + '{{ if lt $value 0.0 }}for more than ' + stop.window + '; rank {{ $labels.dist_rank }} stands for all that are alive{{ else }}since step {{ $value }}; rank {{ $labels.dist_rank }} is the furthest behind{{ end }}.',
           },
         },
         {
