@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every alert has what an on-call person needs, is tested both ways by vmalert-tool, and reaches a receiver."""
 
+import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rjsonnet
 import yaml
 
+from glideslope import semconv
 from glideslope.config import Home, Ports
 from glideslope.stack.assets import stack_root
 from glideslope.stack.binaries import ensure
@@ -18,6 +22,10 @@ from glideslope.stack.settings import fill, variables
 ALERTS = Path(str(stack_root())) / "alerts"
 GROUPS: list[dict[str, Any]] = yaml.safe_load((ALERTS / "generated" / "alerts.yaml").read_text("utf-8"))["groups"]
 RULES: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
+THRESHOLDS: dict[str, dict[str, Any]] = json.loads(
+    rjsonnet.evaluate_snippet("thresholds", f"(import '{ALERTS / 'thresholds.libsonnet'}')._config.thresholds")
+)
+ATTRIBUTES = set(semconv.attribute_names())
 UNIT_TESTS = sorted((ALERTS / "tests").glob("*.yaml"))
 
 
@@ -37,6 +45,14 @@ def expectations() -> Iterator[tuple[str, bool]]:
         for test in yaml.safe_load(path.read_text("utf-8"))["tests"]:
             for expected in test["alert_rule_test"]:
                 yield expected["alertname"], bool(expected["exp_alerts"])
+
+
+def panel_titles() -> set[str]:
+    """Titles of the dashboards and of all their panels."""
+    pages = [
+        json.loads(path.read_text("utf-8")) for path in (ALERTS.parent / "dashboards" / "generated").glob("*.json")
+    ]
+    return {page["title"] for page in pages} | {panel["title"] for page in pages for panel in page["panels"]}
 
 
 @pytest.fixture
@@ -83,13 +99,61 @@ def test_an_alert_says_how_bad_it_is_what_it_is_and_where_to_read_on(name: str) 
 def test_an_alert_has_a_runbook_that_answers_the_first_questions(name: str) -> None:
     page = (ALERTS / "runbooks" / f"{name}.md").read_text("utf-8")
     assert page.startswith(f"# {name}\n")
-    for heading in ("## What it means", "## First three things to check", "## How to silence it"):
-        assert heading in page
+    headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "What it means",
+        "How it is decided",
+        "First three things to check",
+        "Infrastructure or user error",
+        "What helps",
+        "How to silence it",
+    ]
     assert "\n3. " in page
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_a_runbook_names_every_threshold_of_its_alert_and_no_other(name: str) -> None:
+    page = (ALERTS / "runbooks" / f"{name}.md").read_text("utf-8")
+    section = name.removeprefix("Train")
+    section = section[0].lower() + section[1:]
+    limits = THRESHOLDS.get(section, {})
+    assert limits or name == "Watchdog"
+    assert set(re.findall(r"`([a-z]\w+\.[a-zA-Z]+)`", page)) - ATTRIBUTES == {f"{section}.{key}" for key in limits}
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_a_runbook_points_at_dashboards_and_panels_that_exist(name: str) -> None:
+    page = (ALERTS / "runbooks" / f"{name}.md").read_text("utf-8")
+    pointed = re.findall(r"(?<!\*)\*([A-Z][^*\n]+)\*", page)
+    assert pointed
+    assert set(pointed) <= panel_titles()
+
+
+def test_the_runbook_of_dropped_data_explains_every_reason() -> None:
+    page = (ALERTS / "runbooks" / "TelemetryDrops.md").read_text("utf-8")
+    attributes = semconv.registry()["attributes"]
+    known = {*attributes["drop.class"]["values"], *attributes["drop.reason"]["values"]}
+    assert {word for word in known if f"`{word}`" not in page} == set()
 
 
 def test_no_runbook_is_left_of_an_alert_that_is_gone() -> None:
     assert {path.stem for path in (ALERTS / "runbooks").glob("*.md")} == set(RULES)
+
+
+def test_a_team_overrides_one_threshold_as_the_readme_says() -> None:
+    readme = (ALERTS / "README.md").read_text("utf-8")
+    (mixin,) = re.findall(r"```jsonnet\n(.*?)```", readme, re.DOTALL)
+    text = rjsonnet.evaluate_snippet(
+        "team", f"({mixin}).prometheusAlerts".replace("import 'dashboards", f"import '{ALERTS.parent}/dashboards")
+    )
+    changed = {rule["alert"]: rule for group in json.loads(text)["groups"] for rule in group["rules"]}
+    assert {name for name, rule in changed.items() if rule["expr"] != RULES[name]["expr"]} == {"TrainDataStall"}
+    assert "> 0.6" in changed["TrainDataStall"]["expr"]
+
+
+def test_the_readme_lists_every_alert_with_its_severity() -> None:
+    table = re.findall(r"^\| `(\w+)` \| (\w+) \|", (ALERTS / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert dict(table) == {name: rule["labels"]["severity"] for name, rule in RULES.items()}
 
 
 def test_every_alert_is_expected_to_fire_and_to_stay_silent() -> None:
@@ -133,6 +197,14 @@ def test_every_alert_reaches_the_server(alertmanager_config: Path, name: str) ->
     pairs = [f"{key}={value}" for key, value in labels.items()]
     answer = told(program("amtool"), "config", "routes", "test", f"--config.file={alertmanager_config}", *pairs)
     assert answer.strip() == "glideslope"
+
+
+def test_an_alert_that_only_informs_reaches_the_server_too(alertmanager_config: Path) -> None:
+    told_to = told(
+        *(program("amtool"), "config", "routes", "test", f"--config.file={alertmanager_config}"),
+        *("alertname=ByHand", "severity=info", "component=data", "run_id=r"),
+    )
+    assert told_to.strip() == "glideslope"
 
 
 def routes(config: Path) -> dict[str, Any]:
