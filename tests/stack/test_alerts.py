@@ -2,9 +2,12 @@
 """Samples in the real store become alerts in the real webhook: VictoriaMetrics, vmalert, Alertmanager, our server."""
 
 import math
+import shlex
+import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +15,11 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from glideslope import semconv
+from glideslope.config import Ports
+from glideslope.stack.assets import stack_root
+from glideslope.stack.binaries import ensure
+from glideslope.stack.recipes import recipe
+from glideslope.store.alertmanager import Alertmanager
 from glideslope.store.victoria import Series, Victoria
 
 DEADLINE_S = 60.0
@@ -59,14 +67,14 @@ def spiking(now: float) -> list[Series]:
     ]
 
 
-def stopped(now: float) -> list[Series]:
+def stopped(now: float, run: str = "run-stopped", **labels: str) -> list[Series]:
     return [
         one
         for rank in (0, 1)
         for one in (
-            series("train.step", "run-stopped", every(0.2, now - 60, now - 20, lambda i: float(i)), rank),
-            series("train.step.duration", "run-stopped", every(0.2, now - 60, now - 20, lambda _: 0.2), rank),
-            series("train.heartbeat", "run-stopped", {at: at for at in every(5, now - 60, now, float)}, rank),
+            series("train.step", run, every(0.2, now - 60, now - 20, lambda i: float(i)), rank, **labels),
+            series("train.step.duration", run, every(0.2, now - 60, now - 20, lambda _: 0.2), rank, **labels),
+            series("train.heartbeat", run, {at: at for at in every(5, now - 60, now + 60, float)}, rank, **labels),
         )
     ]
 
@@ -81,6 +89,16 @@ def lost(now: float) -> list[Series]:
 def failed(now: float) -> list[Series]:
     how = {"exit_state": "failed", "error_type": "RuntimeError"}
     return [series("train.attempt.end", "run-failed", {now - 2 + rank: now - 2 + rank}, rank, **how) for rank in (1, 0)]
+
+
+def crashed(now: float) -> list[Series]:
+    """Rank 1 fails; the launcher stops rank 0 with SIGTERM, which leaves no mark. The next attempt of the run hangs."""
+    how = {"exit_state": "failed", "error_type": "ValueError"}
+    return [
+        series("train.attempt.end", "run-crashed", {now - 10: now - 10}, 1, **how),
+        series("train.heartbeat", "run-crashed", every(5, now - 60, now - 10, lambda i: now - 60 + 5 * i), 0),
+        *stopped(now, "run-crashed", run_attempt="1"),
+    ]
 
 
 def waiting(now: float) -> list[Series]:
@@ -149,11 +167,20 @@ INCIDENTS = {
     "run-failed": Incident(
         "TrainFailed", failed, {"dist_rank": "0", "error_type": "RuntimeError"}, "rank 0 was the first"
     ),
+    "run-crashed": Incident("TrainFailed", crashed, {"dist_rank": "1", "error_type": "ValueError"}, "with ValueError"),
     "run-lost": Incident("TrainLostContact", lost, {"severity": "critical", "dist_rank": "3"}, "rank 3 was last heard"),
     "run-waiting": Incident("TrainDataStall", waiting, {"severity": "warning"}, "Longest wait on rank 0"),
     "run-late": Incident("TelemetryLag", late, {"severity": "warning"}, "1m 0s old. Most on rank 0"),
     "run-dropping": Incident("TelemetryDrops", dropping, {"drop_class": "layers", "drop_reason": "quota"}, "7 layers"),
 }
+
+
+def eventually(look: Callable[[], list[Any]]) -> list[Any]:
+    """The first answer that is not empty; an empty one once the deadline has passed."""
+    deadline = time.time() + DEADLINE_S
+    while not (found := look()) and time.time() < deadline:
+        time.sleep(0.2)
+    return found
 
 
 def told(server: str) -> dict[str, Any]:
@@ -207,6 +234,85 @@ def test_a_healthy_run_that_ends_stays_silent(arrived: dict[str, Any], stack: An
     # The others had time to fire on samples that were written together with these.
     assert len(arrived) == len(INCIDENTS)
     assert [alert for alert in told(stack.server)["alerts"] if alert["labels"].get("run_id") == "run-healthy"] == []
+
+
+def test_a_rank_that_was_stopped_with_the_failed_one_is_no_second_page(arrived: dict[str, Any], stack: Any) -> None:
+    failure = arrived["run-crashed"]
+    with Alertmanager(stack.alertmanager) as alertmanager:
+        lost = eventually(lambda: alertmanager.alerts(['alertname="TrainLostContact"', 'run_id="run-crashed"']))
+    assert [(one.labels["dist_rank"], one.state, one.inhibited_by) for one in lost] == [
+        ("0", "suppressed", (failure["fingerprint"],))
+    ]
+    assert "TrainLostContact" not in {
+        alert["labels"]["alertname"]
+        for alert in told(stack.server)["alerts"]
+        if alert["labels"].get("run_id") == "run-crashed"
+    }
+
+
+def test_a_failure_does_not_mute_the_next_attempt(arrived: dict[str, Any], stack: Any) -> None:
+    assert arrived
+    hang = eventually(
+        lambda: [
+            alert
+            for alert in told(stack.server)["alerts"]
+            if alert["labels"]["alertname"] == "TrainNoProgress" and alert["labels"].get("run_id") == "run-crashed"
+        ]
+    )
+    assert [alert["labels"]["run_attempt"] for alert in hang] == ["1"]
+
+
+def commands() -> list[tuple[str, str]]:
+    """(alert, command) of every command in a runbook that asks a program of the stack."""
+    pages = sorted((Path(str(stack_root())) / "alerts" / "runbooks").glob("*.md"))
+    return [
+        (page.stem, line.strip())
+        for page in pages
+        for line in page.read_text("utf-8").splitlines()
+        if line.strip().startswith(("curl ", "amtool "))
+    ]
+
+
+def here(command: str, stack: Any) -> list[str]:
+    """The words of a runbook's command, for the run that hangs and the ports of this stack."""
+    text = command.replace("RUN", "run-stopped")
+    for port in fields(Ports):
+        text = text.replace(f"{Ports().url(port.name)}/", f"{stack.ports.url(port.name)}/")
+        text = text.replace(f"{Ports().url(port.name)} ", f"{stack.ports.url(port.name)} ")
+    return shlex.split(text)
+
+
+CURL = [(alert, command) for alert, command in commands() if command.startswith("curl ")]
+AMTOOL = [(alert, command) for alert, command in commands() if command.startswith("amtool ")]
+
+
+@pytest.mark.parametrize(("alert", "command"), CURL, ids=[f"{alert}-{i}" for i, (alert, _) in enumerate(CURL)])
+def test_a_command_of_a_runbook_is_answered(alert: str, command: str, stack: Any) -> None:
+    program, option, url, *data = here(command, stack)
+    assert (program, option, data[:1]) in [("curl", "-s", []), ("curl", "-sG", ["--data-urlencode"])], alert
+    answer = httpx.get(url, params=dict([data[1].split("=", 1)]) if data else None, timeout=10)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("alert", ["TrainLossSpike", "TrainNoProgress", "TrainDataStall"])
+def test_the_first_query_of_a_runbook_shows_the_incident(alert: str, arrived: dict[str, Any], stack: Any) -> None:
+    run = next(run for run, incident in INCIDENTS.items() if incident.alert == alert and run in arrived)
+    command = next(command for name, command in CURL if name == alert)
+    _, _, url, _, data = here(command.replace("RUN", run), stack)
+    assert httpx.get(url, params=dict([data.split("=", 1)]), timeout=10).json()["data"]["result"]
+
+
+@pytest.mark.parametrize(("alert", "command"), AMTOOL, ids=[alert for alert, _ in AMTOOL])
+def test_the_way_to_silence_an_alert_works(alert: str, command: str, stack: Any) -> None:
+    amtool = str(ensure(recipe("amtool"), stack.home))
+    made = subprocess.run([amtool, *here(command, stack)[1:]], capture_output=True, text=True, timeout=30, check=False)
+    assert made.returncode == 0, made.stderr
+    with Alertmanager(stack.alertmanager) as alertmanager:
+        silence = next(one for one in alertmanager.silences() if one.silence_id == made.stdout.strip())
+        alertmanager.expire_silence(silence.silence_id)
+    matched = {matcher.name: matcher.value for matcher in silence.matchers}
+    assert matched.pop("alertname") == alert
+    assert matched == ({} if alert == "CollectorDown" else {"run_id": "run-stopped"})
 
 
 def test_the_watchdog_arrives_and_a_missing_collector_is_noticed(private_stack: Any) -> None:
