@@ -133,7 +133,6 @@ SLURM_NTASKS = Variable("SLURM_NTASKS", int, -1, "number of ranks, set by Slurm"
 CUDA_VISIBLE_DEVICES = Variable("CUDA_VISIBLE_DEVICES", names, _NONE, "GPUs that CUDA shows to the process")
 MASTER_ADDR = Variable("MASTER_ADDR", str, "", "rendezvous host, set by torchrun")
 MASTER_PORT = Variable("MASTER_PORT", str, "", "rendezvous port, set by torchrun")
-PATH = Variable("PATH", str, "", "where programs are looked for")
 PYTHONPATH = Variable("PYTHONPATH", str, "", "where Python looks for modules first")
 
 

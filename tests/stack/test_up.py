@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import until
 
 from glideslope.config import Home, Ports
 from glideslope.errors import StackError
@@ -33,16 +34,6 @@ Private = Callable[..., Any]
 def glideslope(stack: Any, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "glideslope", *arguments]
     return subprocess.run(command, env=stack.env | more, capture_output=True, text=True, timeout=120, check=False)
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.05)
 
 
 def program(stack: Any, name: str) -> ProgramState:

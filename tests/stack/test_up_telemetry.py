@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from waiting import until
 
 from glideslope.semconv import metric, metric_names, prometheus_label, promoted_resource_attributes
 from glideslope.stack.state import read_state
@@ -34,16 +35,6 @@ DCGM_FI_DEV_GPU_UTIL{{gpu="1",UUID="{GPU}x",device="nvidia1",modelName="NVIDIA H
 # TYPE DCGM_FI_DEV_NVLINK_BANDWIDTH_L0 gauge
 DCGM_FI_DEV_NVLINK_BANDWIDTH_L0{{nvlink="0",gpu="0",gpu_uuid="{GPU}",hostname="new-exporter"}} 3
 """
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.05)
 
 
 def attribute(name: str, value: str) -> KeyValue:

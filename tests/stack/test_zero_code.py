@@ -51,8 +51,11 @@ def test_opentelemetry_instrument_needs_only_opentelemetry_s_own_variables(stack
         time.sleep(0.3)
     with Victoria(stack.live) as store:
         (series,) = store.export(f'train_loss{{run_id="{run_id}"}}')
+        (beats,) = store.export(f'train_heartbeat_seconds{{run_id="{run_id}"}}')
     assert losses(stack, run_id) == 12
     assert series.labels["service_name"] == "my-trainer"
+    # One at the start and one at the end, though the run is shorter than the pause between two.
+    assert sum(map(math.isfinite, beats.values)) >= 2
 
 
 def test_the_switch_of_opentelemetry_turns_everything_off(stack: Any, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class Hooks:
                 self.now(),
                 f"values of a step were dropped: {reason}",
                 Severity.WARN,
-                attributes={"drop.class": "step", "drop.reason": reason},
+                attributes={"drop.class": "metrics", "drop.reason": reason},
             )
         )
 

@@ -5,7 +5,7 @@ In: data, backward and optimizer marks with wall-clock times. Out: one closed `D
 Imports events only; knows nothing of torch, so it is tested with plain numbers.
 
 A step closes at the end of `optimizer.step` when one known optimizer steps alone, which is the plain case and makes the
-value live at once. It stays open until the first of {batch request, root forward, top-level backward} after the
+value live at once. It stays open until the next batch request or top-level backward after the
 optimizer step when an optimizer is new, when steps were seen that several optimizers share, or when the optimizer runs
 inside the backward pass. Where no optimizer hook ever fires, `zero_grad` after a backward closes the step.
 """

@@ -118,7 +118,14 @@ def sync(spool: Path | None, timeout: float) -> None:
             bar.update(now - done)
             done = now
 
-        report = ship_spool(folder, RequestEncoder, Export.from_env(), timeout_s=timeout, progress=show)
+        report = ship_spool(
+            folder,
+            RequestEncoder,
+            Export.from_env(),
+            timeout_s=timeout,
+            progress=show,
+            quiet=suppress_instrumentation,
+        )
     for trouble in dict.fromkeys(report.troubles):
         click.echo(trouble, err=True)
     say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}")

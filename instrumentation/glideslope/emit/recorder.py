@@ -287,6 +287,12 @@ class EventWriter:
 
     def _happened(self, event: Happened) -> None:
         checked_event(event.name, event.attributes)
+        if event.name == "train.telemetry.dropped":
+            # Counted each time, told once per cause: a stuck device drops every step.
+            cause = (str(event.attributes.get("drop.class", "metrics")), str(event.attributes.get("drop.reason", "")))
+            self._budget.dropped[cause] = self._budget.dropped.get(cause, 0) + 1
+            if self._budget.dropped[cause] > 1:
+                return
         marks = _safe({key: value for key, value in event.attributes.items() if value != ""})
         record = {
             "name": event.name,

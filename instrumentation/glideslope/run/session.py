@@ -103,12 +103,15 @@ class Session:
 
     def _keep_beating(self) -> None:
         while not self._quit.wait(_HEARTBEAT_S):
-            try:
-                self._send_heartbeat()
-            except Exception:
-                _log.debug("heartbeat failed", exc_info=True)
+            self._send_heartbeat()
 
     def _send_heartbeat(self) -> None:
+        try:
+            self._write_heartbeat()
+        except Exception:
+            _log.debug("heartbeat failed", exc_info=True)
+
+    def _write_heartbeat(self) -> None:
         if self._writer is None or self._shipper is None:
             return
         stats = self._shipper.stats()
@@ -134,8 +137,10 @@ class Session:
         self._recorder.uninstall()
         if writer is None or shipper is None:
             return
-        self._writer = None
         self._quit.set()
+        # The last counts of a run that ends between two heartbeats, drops among them.
+        self._send_heartbeat()
+        self._writer = None
         try:
             writer.write(self._end_event())
             writer.end()

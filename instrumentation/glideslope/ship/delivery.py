@@ -137,11 +137,6 @@ class Delivery:
                 self._finish_batch()
         return step
 
-    @property
-    def undelivered(self) -> bool:
-        """Whether a batch is in memory that was not acknowledged."""
-        return bool(self._batch)
-
     def say_unreachable(self, reason: str) -> None:
         """Warn, once, that nothing can be sent and where it waits."""
         self._say(

@@ -43,12 +43,6 @@ class Connection:
         """Close the pooled connections."""
         self._client.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
     @contextmanager
     def stream(
         self,

@@ -163,7 +163,7 @@ class Victoria(StoreClient):
             yield Series(line["metric"], tuple(line["timestamps"]), values)
 
     def import_lines(self, series: Iterable[Series]) -> int:
-        """Write series, streamed; returns how many samples were sent. NaN becomes a staleness marker.
+        """Write series, streamed; returns how many samples were sent. NaN is not stored: end marks travel by OTLP.
 
         Samples outside the retention are ignored by VictoriaMetrics without an error: compare `rows_ignored`.
         """

@@ -316,3 +316,14 @@ def test_how_a_rank_ended_stays_visible_when_every_other_series_is_marked_as_end
     assert ending.attributes == attributes
     assert (ending.value, ending.ended) == ((START + MS) / 1e9, False)
     assert {p.name for p in kit.points() if p.ended} >= {"train.loss", "train.step"}
+
+
+def test_values_that_capture_dropped_are_counted_each_time_and_told_once(kit):
+    attributes = {"drop.class": "metrics", "drop.reason": "backlog"}
+    for number in range(3):
+        kit.write(
+            Happened("train.telemetry.dropped", START + number * MS, "gone", Severity.WARN, attributes=attributes)
+        )
+    kit.write(Heartbeat(START + 9 * MS, 0))
+    assert kit.series("train.telemetry.drops", drop_class="metrics", drop_reason="backlog")[-1] == 3
+    assert [record.event_name for record in kit.records()] == ["train.telemetry.dropped"]

@@ -212,7 +212,6 @@ def test_a_record_that_cannot_be_encoded_is_set_aside_alone(start, kit):
 def test_an_empty_spool_is_idle(kit):
     delivery = Delivery(kit.reader(), encode, Scripted(), "http://somewhere")
     assert delivery.advance() == Step(State.IDLE)
-    assert not delivery.undelivered
 
 
 def test_the_quarantine_is_bounded(start, kit):

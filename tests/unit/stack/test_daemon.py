@@ -7,12 +7,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from glideslope.config import Home, Ports
 from glideslope.errors import StackError
@@ -45,16 +46,6 @@ def failing(name: str, port: str) -> Program:
         ports=(port,),
         health=(port, "/"),
     )
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
 
 
 @pytest.fixture
