@@ -7,6 +7,7 @@ All times are wall-clock nanoseconds since the epoch (int), all durations second
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -118,7 +119,69 @@ class MetricsLogged:
 
     time_ns: int
     step: float
-    values: Mapping[str, float]
+    names: tuple[str, ...]
+    """The same tuple object as long as the set of names is the same."""
+    values: Any
+    """Sequence of floats or float64 array of shape (len(names),)."""
+    timed: bool = False
+    """Whether the person gave the time."""
+    preview: float | None = None
+    """Completion 0..1 of values that may still change; None = committed."""
 
 
-Event = StepDone | LayerStats | Heartbeat | Happened | MetricsLogged
+@dataclass(frozen=True, slots=True)
+class HistogramLogged:
+    """The distribution of one quantity at one step."""
+
+    time_ns: int
+    step: float
+    name: str
+    edges: Any
+    """float64 array of shape (n + 1,), strictly increasing and finite; bin i is (edges[i], edges[i + 1]]."""
+    counts: Any
+    """float64 array of shape (n,): values per bin, whole numbers."""
+    total: float = math.nan
+    """Sum of the values; NaN = unknown."""
+    nonfinite: int = 0
+    """Values that were NaN or infinite and are in no bin."""
+    timed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextLogged:
+    """A text that a person logged by name, such as a sample of the model."""
+
+    time_ns: int
+    step: float | None
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLogged:
+    """Settings of the run under flat keys such as `model/width`."""
+
+    time_ns: int
+    values: Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TagsChanged:
+    """Tags that the run got and lost."""
+
+    time_ns: int
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+Event = (
+    StepDone
+    | LayerStats
+    | Heartbeat
+    | Happened
+    | MetricsLogged
+    | HistogramLogged
+    | TextLogged
+    | ConfigLogged
+    | TagsChanged
+)

@@ -29,7 +29,7 @@ shipper = open_shipper(folder, RequestEncoder(), Export(endpoint=endpoint), segm
 resource = {"service.name": "t", "run.id": "r", "run.attempt": 0, "dist.rank": 0, "host.name": "h"}
 writer = EventWriter(resource, shipper.append)
 for number in range(int(sys.argv[5])):
-    writer.write(MetricsLogged(time.time_ns(), number, {"x": float(number)}))
+    writer.write(MetricsLogged(time.time_ns(), number, ("x",), (float(number),)))
     os.write(1, b"%d\\n" % number)
     time.sleep(pause)
 if ending == "os._exit":
@@ -125,12 +125,12 @@ shipper = open_shipper(disk / "spool", RequestEncoder(), Export(endpoint=sys.arg
 resource = {"service.name": "t", "run.id": "r", "run.attempt": 0, "dist.rank": 0, "host.name": "h"}
 writer = EventWriter(resource, shipper.append)
 for number in range(20_000):
-    writer.write(MetricsLogged(time.time_ns(), number, {"x": float(number)}))
+    writer.write(MetricsLogged(time.time_ns(), number, ("x",), (float(number),)))
 lost = shipper.stats().dropped["metrics", "disk"]
 (disk / "spool" / "00000001.seg").unlink()
 time.sleep(1.0)
 for number in range(20_000, 20_010):
-    writer.write(MetricsLogged(time.time_ns(), number, {"x": float(number)}))
+    writer.write(MetricsLogged(time.time_ns(), number, ("x",), (float(number),)))
 print(lost, shipper.stats().dropped["metrics", "disk"])
 """
     try:

@@ -106,7 +106,7 @@ class EventWriter:
                 self._metrics_logged(event)
             elif isinstance(event, Heartbeat):
                 self._heartbeat(event)
-            else:
+            elif isinstance(event, Happened):
                 self._happened(event)
 
     def end(self, time_ns: int | None = None) -> None:
@@ -224,9 +224,9 @@ class EventWriter:
         return _dense(self._layers[event.kind].indices("train.layer", {"tensor.kind": event.kind}, keys, rows))
 
     def _metrics_logged(self, event: MetricsLogged) -> None:
-        if self._ended or not event.values:
+        if self._ended or not event.names:
             return
-        names = tuple(event.values)
+        names = event.names
         if names in self._name_sets:
             columns = self._name_sets[names]
         else:
@@ -235,7 +235,7 @@ class EventWriter:
             self._name_sets[names] = columns
             if len(self._name_sets) > _NAME_SETS:
                 self._name_sets.popitem(last=False)
-        values = np.fromiter(event.values.values(), np.float64, len(names))
+        values = np.asarray(event.values, np.float64)
         finite = np.isfinite(values)
         if not finite.all() or self._not_finite_now:
             self._user_nonfinite(event, names, finite)

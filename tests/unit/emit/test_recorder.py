@@ -19,6 +19,10 @@ START = 1_800_000_000_000_000_000
 MS = 1_000_000
 
 
+def logged(time_ns, step, values, **more):
+    return MetricsLogged(time_ns, step, tuple(values), tuple(values.values()), **more)
+
+
 def everything(kit, step):
     phases = (Phase("data", START, START + 10), Phase("forward", START + 10, START + 30))
     memory = {"train.memory.allocated": 5, "train.memory.retries": 2, "process.memory.usage": 9}
@@ -38,7 +42,7 @@ def everything(kit, step):
     kit.write(
         LayerStats(5, START, "grad", ("a.weight", "b.weight"), ("norm", "max"), np.array([[1.0, 2.0], [3.0, 4.0]]))
     )
-    kit.write(MetricsLogged(START, 2.5, {"eval/loss": 0.25}))
+    kit.write(logged(START, 2.5, {"eval/loss": 0.25}))
     kit.write(Heartbeat(START, 5, 1, 0.5, 7, 3, 0.01, {("layers", "quota"): 4}, {"hook": 2}))
     kit.write(Happened("train.run.start", START, "begun", step=1, attributes={"dist.world_size": 2}))
 
@@ -151,8 +155,8 @@ def test_infinite_layer_values_are_counted(kit, step):
 
 def test_logged_metrics_keep_hostile_names_apart(kit):
     names = ["eval/loss", "a\nb", "a\x00b", "x" * 20_000, "", 'q"{}', "\ud800"]
-    kit.write(MetricsLogged(START, 1.0, {name: float(i) for i, name in enumerate(names)}))
-    kit.write(MetricsLogged(START, 2.0, {"eval/loss": 9.0}))
+    kit.write(logged(START, 1.0, {name: float(i) for i, name in enumerate(names)}))
+    kit.write(logged(START, 2.0, {"eval/loss": 9.0}))
     found = kit.points("train.metric")
     assert len({p.attributes["metric.name"] for p in found}) == len(names)
     assert kit.series("train.metric", metric_name="eval/loss") == [0.0, 9.0]
@@ -161,9 +165,9 @@ def test_logged_metrics_keep_hostile_names_apart(kit):
 
 def test_a_non_finite_logged_value_is_counted_and_named_once(kit, step):
     for number in range(3):
-        kit.write(MetricsLogged(START, number, {"a": math.nan, "b": 1.0}))
-    kit.write(MetricsLogged(START, 3, {"a": 1.0}))
-    kit.write(MetricsLogged(START, 4, {"a": math.inf}))
+        kit.write(logged(START, number, {"a": math.nan, "b": 1.0}))
+    kit.write(logged(START, 3, {"a": 1.0}))
+    kit.write(logged(START, 4, {"a": math.inf}))
     kit.write(step(1))
     assert [r.body.string_value for r in kit.records()] == ["not finite at step 0: a", "not finite at step 4: a"]
     assert kit.series("train.nonfinite", what="metric") == [0, 4]
@@ -174,7 +178,7 @@ def test_series_beyond_the_budget_are_counted(make_kit):
     kit = make_kit(series_budget=10)
     kit.write(LayerStats(1, START, "grad", tuple("abcdefgh"), ("norm",), np.ones((8, 1))))
     for number in range(2):
-        kit.write(MetricsLogged(START, number, {"p": 1.0, "q": 1.0, "r": 1.0}))
+        kit.write(logged(START, number, {"p": 1.0, "q": 1.0, "r": 1.0}))
     assert len(kit.points()) == 8 + 4
     assert kit.writer.dropped == {("metrics", "budget"): 2}
 
@@ -279,7 +283,7 @@ def test_a_resource_without_a_rank_is_refused(make_kit):
 def test_many_threads_lose_nothing(kit, step):
     def log(thread):
         for number in range(200):
-            kit.write(MetricsLogged(time.time_ns(), number, {f"t{thread}": float(number)}))
+            kit.write(logged(time.time_ns(), number, {f"t{thread}": float(number)}))
 
     threads = [threading.Thread(target=log, args=(n,)) for n in range(4)]
     for thread in threads:

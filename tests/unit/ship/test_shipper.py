@@ -32,7 +32,7 @@ def run(kit, export):
 
         def log(first, last):
             for number in range(first, last):
-                writer.write(MetricsLogged(time.time_ns(), number, {"x": float(number)}))
+                writer.write(MetricsLogged(time.time_ns(), number, ("x",), (float(number),)))
 
         shipper.log = log
         return shipper
@@ -257,7 +257,7 @@ from glideslope.ship import open_shipper
 shipper = open_shipper(Path({str(tmp_path / "spool")!r}), RequestEncoder(), Export(endpoint={receiver.endpoint!r}))
 writer = EventWriter({RESOURCE!r}, shipper.append)
 for n in range(1000):
-    writer.write(MetricsLogged(time.time_ns(), n, {{"x": float(n)}}))
+    writer.write(MetricsLogged(time.time_ns(), n, ("x",), (float(n),)))
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -22,7 +22,7 @@ def leave(folder, first, last, dead=True):
     spool = SpoolWriter(folder, quota_bytes=1 << 30, segment_bytes=2000)
     writer = EventWriter(RESOURCE, spool.append)
     for number in range(first, last):
-        writer.write(MetricsLogged(time.time_ns(), number, {"x": float(number)}))
+        writer.write(MetricsLogged(time.time_ns(), number, ("x",), (float(number),)))
     spool.close()
     if dead:
         marker = json.loads((folder / liveness.WRITER).read_text())
