@@ -5,10 +5,12 @@ import os
 import random
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from glideslope.ship import liveness
+from glideslope.ship.reader import SpoolReader
 
 
 def fill(kit, count=20, **settings):
@@ -27,9 +29,10 @@ def test_records_come_back_in_order_over_several_segments(kit):
     assert writer.disk_bytes == sum(path.stat().st_size for path in kit.segments())
 
 
-def test_nothing_is_created_before_the_first_record(kit):
+def test_nothing_is_left_of_a_spool_without_a_record(kit):
     writer = kit.writer()
     writer.append(kit.DEFINE, kit.frame(1))
+    assert kit.segments() == []
     writer.close()
     assert not kit.folder.exists()
 
@@ -194,6 +197,7 @@ def test_released_bytes_make_room_again(kit):
 
 
 def test_a_write_that_fails_half_way_leaves_no_trace(kit, monkeypatch):
+    monkeypatch.setattr("glideslope.ship.space.RETRY_S", 0.0)
     writer = kit.writer()
     writer.append(kit.VALUES, kit.frame(0))
     real = os.writev
@@ -215,15 +219,18 @@ def test_a_write_that_fails_half_way_leaves_no_trace(kit, monkeypatch):
 def test_a_folder_that_cannot_be_made_is_counted_and_tried_again(kit, monkeypatch):
     kit.folder.parent.parent.mkdir(parents=True)
     kit.folder.parent.write_text("a file where a folder should be")
+    monkeypatch.setattr("glideslope.ship.space.RETRY_S", 0.0)
     writer = kit.writer()
     for number in range(5):
         writer.append(kit.VALUES, kit.frame(number))
     assert writer.dropped == {("metrics", "disk"): 5}
     kit.folder.parent.unlink()
-    monkeypatch.setattr("glideslope.ship.spool._RETRY_S", 0.0)
-    writer._retry_at = 0.0
     writer.append(kit.VALUES, kit.frame(5))
+    # A folder that could not be claimed at the start has a name that no other writer can take.
+    assert writer.directory.name.startswith("rank0-1-")
+    kit.folder = writer.directory
     assert kit.numbers() == [5]
+    assert liveness.lives(writer.directory)
 
 
 def test_records_after_the_close_are_counted(kit):
@@ -238,6 +245,58 @@ def test_a_folder_that_is_in_use_is_left_alone(kit):
     assert writer.directory == kit.folder.with_name("rank0-1-2")
     writer.append(kit.VALUES, kit.frame(7))
     assert kit.numbers() == [0, 1]
+
+
+def test_writers_of_the_same_name_never_share_a_folder(kit):
+    """As with the same pid in two containers on a shared file system."""
+    together = 8
+    ready = [os.pipe() for _ in range(2)]
+    children = []
+    for child in range(together):
+        if (pid := os.fork()) == 0:
+            signal.alarm(30)
+            os.read(ready[0][0], 1)
+            writer = kit.writer(segment_bytes=300)
+            for number in range(50):
+                writer.append(kit.VALUES, kit.frame(child * 1000 + number))
+            os.write(ready[1][1], f"{writer.directory}\n".encode())
+            os._exit(1 if writer.dropped else 0)
+        children.append(pid)
+    os.write(ready[0][1], b"x" * together)
+    assert all(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0 for pid in children)
+    folders = os.read(ready[1][0], 1 << 16).decode().split()
+    for pipe in ready:
+        for end in pipe:
+            os.close(end)
+    assert len(set(folders)) == together
+    found = []
+    for folder in folders:
+        numbers = kit.numbers(SpoolReader(Path(folder), live=lambda: False))
+        assert numbers == list(range(numbers[0], numbers[0] + 50))
+        found.append(numbers[0] // 1000)
+    assert sorted(found) == list(range(together))
+
+
+def test_files_and_folder_are_for_their_owner_alone(kit):
+    fill(kit, 3)
+    assert kit.folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in kit.segments()] == [0o600]
+
+
+def test_the_lag_marks_are_bounded_and_cover_the_whole_wait(kit, monkeypatch):
+    monkeypatch.setattr("glideslope.ship.spool._MARK_EVERY_S", 0.0)
+    monkeypatch.setattr("glideslope.ship.spool._MARKS", 64)
+    writer = kit.writer()
+    for number in range(10_000):
+        # Each look at the clock is a second later than the one before.
+        monkeypatch.setattr("time.monotonic", lambda number=number: float(number))
+        writer._mark_every_s = max(writer._mark_every_s, 1.0)
+        writer.append(kit.VALUES, kit.frame(number))
+    assert len(writer.marks) <= 64
+    assert writer.marks[0] == (1, 0.0)
+    assert writer.marks[-1][0] > 9_000
+    gaps = [b[0] - a[0] for a, b in zip(writer.marks, list(writer.marks)[1:], strict=False)]
+    assert max(gaps) <= 512
 
 
 def test_threads_and_signal_handlers_lose_and_tear_nothing(kit):
