@@ -10,22 +10,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from glideslope._version import __version__
-from glideslope.errors import ConfigError, GlideslopeError, SpoolError, StackError, StoreError
+from glideslope.errors import ConfigError, GlideslopeError, InvalidValueError, SpoolError, StackError, StoreError
 
 if TYPE_CHECKING:
+    from glideslope.run.facade import Run, init
     from glideslope.run.instrumentor import PyTorchInstrumentor
 
 __all__ = [
     "ConfigError",
     "GlideslopeError",
+    "InvalidValueError",
     "PyTorchInstrumentor",
+    "Run",
     "SpoolError",
     "StackError",
     "StoreError",
     "__version__",
+    "init",
 ]
 
-_LAZY = {"PyTorchInstrumentor": "glideslope.run.instrumentor"}
+_LAZY = {
+    "PyTorchInstrumentor": "glideslope.run.instrumentor",
+    "Run": "glideslope.run.facade",
+    "init": "glideslope.run.facade",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -109,6 +109,12 @@ GLIDESLOPE_GPU_UUIDS = Variable(
 GLIDESLOPE_ACTIVE = Variable(
     "GLIDESLOPE_ACTIVE", str, "", "set by an instrumented process so that its children stay out"
 )
+GLIDESLOPE_ACTIVE_RUN = Variable(
+    "GLIDESLOPE_ACTIVE_RUN", str, "", "set by an instrumented process: the run that its multiprocessing children join"
+)
+GLIDESLOPE_STRICT = Variable(
+    "GLIDESLOPE_STRICT", boolean, False, "true makes bad values raise InvalidValueError instead of being dropped"
+)
 GLIDESLOPE_EXIT_TIMEOUT = Variable(
     "GLIDESLOPE_EXIT_TIMEOUT", float, 5.0, "seconds that exit may wait for the last values"
 )

@@ -3,6 +3,7 @@
 
 * GlideslopeError
   x ConfigError      the caller, an environment variable or a file holds a value we cannot honour
+  x InvalidValueError  a value that cannot be logged was passed to a Run in strict mode
   x SemconvError     a metric, attribute or event name is not in the registry
   x SpoolError       a spool folder cannot be read or written
   x StackError       a host-side program could not be built, started or stopped
@@ -21,6 +22,10 @@ class GlideslopeError(Exception):
 
 class ConfigError(GlideslopeError, ValueError):
     """A value given by the caller, the environment or a file cannot be honoured."""
+
+
+class InvalidValueError(GlideslopeError, ValueError):
+    """A value that cannot be logged was passed to a `Run` in strict mode; without it, such values are dropped."""
 
 
 class SemconvError(GlideslopeError, KeyError):

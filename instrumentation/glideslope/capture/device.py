@@ -86,7 +86,7 @@ def _put(holder: Any, key: Any, value: Any) -> None:
         setattr(holder, key, value)
 
 
-def _copy_to_pinned(values: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, Any]:
+def copy_to_pinned(values: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, Any]:
     """Start copying a flat float64 device tensor to pinned memory; returns that memory and the event to query."""
     if room is None or room.numel() < values.numel():
         room = torch.empty(max(64, values.numel()), dtype=torch.float64, device="cpu", pin_memory=True)
@@ -120,7 +120,7 @@ class Drain:
         publish: Callable[[Draft], None],
         failed: Callable[[str, Exception], None],
         dropped: Callable[[str], None],
-        copy: Callable[[torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, Any]] = _copy_to_pinned,
+        copy: Callable[[torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, Any]] = copy_to_pinned,
         device_used: Callable[[], bool] = torch.cuda.is_initialized,
     ) -> None:
         self._publish = publish

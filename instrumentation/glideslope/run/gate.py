@@ -43,6 +43,12 @@ def _launcher(argv: Sequence[str], environ: Mapping[str, str] | None) -> bool:
     return PurePath(script).name in _LAUNCHERS
 
 
+def hooks_are_disabled(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether OpenTelemetry's own switch keeps our hooks out of torch; what a script logs by hand goes on."""
+    disabled = env.OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.get(environ)
+    return INSTRUMENTATION in disabled or "*" in disabled
+
+
 def reason_to_stay_out(
     environ: Mapping[str, str] | None = None, argv: Sequence[str] | None = None, *, child: bool | None = None
 ) -> str | None:
@@ -53,8 +59,7 @@ def reason_to_stay_out(
     argv = sys.orig_argv if argv is None else argv
     if env.OTEL_SDK_DISABLED.get(environ):
         return "OTEL_SDK_DISABLED is true"
-    disabled = env.OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.get(environ)
-    if INSTRUMENTATION in disabled or "*" in disabled:
+    if hooks_are_disabled(environ):
         return "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS names it"
     if multiprocessing.parent_process() is not None if child is None else child:
         return "a child of multiprocessing"

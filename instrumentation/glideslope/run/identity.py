@@ -7,6 +7,7 @@ In: the environment that launchers set. Out: an `Identity`. Imports env, config 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -16,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glideslope import env
 from glideslope._version import __version__
@@ -92,9 +94,33 @@ class Identity:
             own["hw.id"] = self.gpu
         return {**{key: value[:_LABEL_BYTES] for key, value in (self.extra or {}).items()}, **own}
 
+    def for_children(self) -> str:
+        """What the multiprocessing children of this process must know to belong to its run."""
+        return json.dumps([self.run_id, self.attempt, self.rank, env.RANK.get(), self.run_name])
+
     def spool_folder(self, spool: Path) -> Path:
         """Folder of this process below the spool; one writer each, so the process id is part of it."""
         return spool / self.run_id / str(self.attempt) / f"rank{self.rank}-{os.getpid()}"
+
+
+class Parent(NamedTuple):
+    """The run that a multiprocessing child belongs to, because its parent records it."""
+
+    run_id: str
+    attempt: int
+    rank: int
+    env_rank: int
+    """RANK in the parent's environment, -1 without: a child that has the same inherited it."""
+    run_name: str
+
+
+def read_parent(text: str) -> Parent | None:
+    """Read what `Identity.for_children` wrote; None for anything else."""
+    try:
+        run_id, attempt, rank, env_rank, run_name = json.loads(text)
+        return Parent(check_run_id(run_id), int(attempt), int(rank), int(env_rank), str(run_name))
+    except (ValueError, TypeError):
+        return None
 
 
 def _first(*numbers: int, default: int) -> int:

@@ -17,9 +17,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from glideslope.config import Capture, Export, Home
-from glideslope.run.gate import reason_to_stay_out
-from glideslope.run.identity import identify
+from glideslope.run import current
 from glideslope.run.session import Session
 
 _log = logging.getLogger("glideslope")
@@ -38,13 +36,7 @@ class PyTorchInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # untyped in
     def _instrument(self, **kwargs: Any) -> None:
         # Any exception here would abort every other OpenTelemetry instrumentation of the process.
         try:
-            reason = reason_to_stay_out()
-            if reason is not None:
-                _log.debug("not instrumented: %s", reason)
-                return
-            session = Session(identify(), capture=Capture.from_env(), export=Export.from_env(), home=Home.from_env())
-            session.start()
-            self._session = session
+            self._session = current.instrument()
         except Exception as error:
             _log.warning("glideslope stays off: %s: %s", type(error).__name__, error)
 
