@@ -109,7 +109,7 @@ class Happened:
     body: str
     """One sentence for people."""
     severity: Severity = Severity.INFO
-    step: int | None = None
+    step: float | None = None
     attributes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 

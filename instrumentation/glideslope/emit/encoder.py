@@ -2,7 +2,7 @@
 """Frames in, OTLP requests out; runs in the sender thread, or in `glideslope sync`.
 
 In: (kind, payload) frames of one spool, in their order. Out: requests (signal, body, count).
-Imports `frames`, `series`, `spans`, `logs`.
+Imports `frames`, `series`, `histogram_block`, `spans`, `logs`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from glideslope.emit import frames, logs, spans
-from glideslope.emit.frames import Definition, Row
+from glideslope.emit.frames import Definition, HistogramRow, Row
+from glideslope.emit.histogram_block import HistogramBlock
 from glideslope.emit.series import Chunk, SeriesBlock
 from glideslope.emit.wire import Scalar
 
@@ -33,6 +35,7 @@ class RequestEncoder:
 
     def __init__(self) -> None:
         self._blocks: dict[int, SeriesBlock] = {}
+        self._histograms: dict[int, HistogramBlock] = {}
         self._resources: dict[int, Mapping[str, Scalar]] = {}
 
     def __call__(
@@ -45,7 +48,8 @@ class RequestEncoder:
         """
         rows: dict[tuple[int, int, bytes], list[Row]] = {}
         found: dict[str, list[Chunk]] = {"metrics": [], "traces": [], "logs": []}
-        ends: list[tuple[int, int]] = []
+        histograms: dict[int, list[HistogramRow]] = {}
+        ends: list[tuple[int, int, tuple[int, ...]]] = []
         for kind, payload in batch:
             kind_of_frame = frames.frame_type(kind)
             if kind_of_frame == frames.VALUES:
@@ -54,19 +58,25 @@ class RequestEncoder:
                 rows.setdefault((row.context, row.values.size, sparse), []).append(row)
             elif kind_of_frame == frames.DEFINE:
                 self._define(frames.unpack_definition(payload))
+            elif kind_of_frame == frames.HISTOGRAM:
+                one = frames.unpack_histogram(payload)
+                histograms.setdefault(one.context, []).append(one)
             elif kind_of_frame == frames.END:
                 ends.append(frames.unpack_end(payload))
             elif kind_of_frame in (frames.SPANS, frames.RECORDS):
                 signal = "traces" if kind_of_frame == frames.SPANS else "logs"
-                found[signal] += self._objects(signal, payload, max_points)
+                found[signal] += self._objects(signal, payload, max_points, max_bytes)
             else:
                 raise ValueError(f"frame kind {kind:#x} is unknown: ship it with the glideslope that wrote it")
         for (context, _, _), some in rows.items():
             times = np.array([row.time_ns for row in some], np.uint64)
             values = np.stack([row.values for row in some])
             found["metrics"] += self._blocks[context].chunks(times, values, some[0].columns, max_points, max_bytes)
-        for context, time_ns in ends:
-            found["metrics"] += self._blocks[context].ends(time_ns, max_points, max_bytes)
+        for context, drawn in histograms.items():
+            found["metrics"] += self._histograms[context].chunks(drawn, max_points, max_bytes)
+        for context, time_ns, columns in ends:
+            block = self._histograms.get(context) or self._blocks[context]
+            found["metrics"] += block.ends(time_ns, columns, max_points, max_bytes)
         return [
             Request(signal, body, points)
             for signal, chunks in found.items()
@@ -74,13 +84,17 @@ class RequestEncoder:
         ]
 
     def _define(self, definition: Definition) -> None:
-        if definition.context in self._blocks:
-            self._blocks[definition.context].extend(definition)
+        context = definition.context
+        known = self._histograms.get(context) or self._blocks.get(context)
+        if known is not None:
+            known.extend(definition)
+        elif any(group.instrument == "histogram" for group in definition.groups):
+            self._histograms[context] = HistogramBlock(definition)
         else:
-            self._blocks[definition.context] = SeriesBlock(definition)
-            self._resources[definition.context] = definition.resource
+            self._blocks[context] = SeriesBlock(definition)
+            self._resources[context] = definition.resource
 
-    def _objects(self, signal: str, payload: bytes, max_points: int) -> Iterator[Chunk]:
+    def _objects(self, signal: str, payload: bytes, max_points: int, max_bytes: int) -> Iterator[Chunk]:
         context, _ = frames.head(payload)
         resource = self._resources[context]
         if signal == "traces":
@@ -89,9 +103,16 @@ class RequestEncoder:
                 part = made[first : first + max_points]
                 yield Chunk(spans.trace_chunk(part, resource), len(part))
         else:
-            records = [logs.record_of(event, resource) for event in frames.unpack_objects(payload)]
-            for first in range(0, len(records), max_points):
-                some = records[first : first + max_points]
+            some: list[LogRecord] = []
+            size = 0
+            for event in frames.unpack_objects(payload):
+                record = logs.record_of(event, resource)
+                if some and (len(some) == max_points or size + record.ByteSize() > max_bytes):
+                    yield Chunk(logs.log_chunk(some, resource), len(some))
+                    some, size = [], 0
+                some.append(record)
+                size += record.ByteSize()
+            if some:
                 yield Chunk(logs.log_chunk(some, resource), len(some))
 
 

@@ -27,12 +27,16 @@ from glideslope.emit.wire import Scalar
 METRICS, LAYERS, TRACES, LOGS = range(4)
 """Drop classes, in the order of `drop.class` in the registry."""
 CLASS_NAMES = ("metrics", "layers", "traces", "logs")
-DEFINE, VALUES, END, SPANS, RECORDS = range(1, 6)
+DEFINE, VALUES, END, SPANS, RECORDS, HISTOGRAM = range(1, 7)
 """Frame types."""
 
 _HEAD = struct.Struct("<II")
 _ROW = struct.Struct("<QdBB6x")
 _END = struct.Struct("<IIQ")
+_FIRST = struct.Struct("<I")
+_HISTOGRAM = struct.Struct("<QdIIdB7x")
+_ALL, _LISTED, _RUN = range(3)
+"""Which series a row has: the first ones of the context, those that are listed, or a run of them."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PACK_FROM = 64
 """Rows of at least this many values are narrowed to f32 when that loses nothing."""
@@ -54,13 +58,17 @@ class SeriesGroup:
 
     metric: str
     instrument: str
-    """`gauge` or `counter`."""
+    """`gauge`, `counter` or `histogram`."""
     unit: str
     shared: Mapping[str, Scalar]
     """Attributes that all series of the group have."""
     keys: tuple[str, ...]
     rows: Sequence[tuple[Scalar, ...]]
     """One tuple of attribute values per series, in the order of `keys`."""
+    edges: tuple[float, ...] = ()
+    """Bounds of the buckets of histograms."""
+    digits: int = 0
+    """Significant decimal digits that values are rounded to when they are sent; 0 = all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,20 @@ class Row:
     """Index of each value's series; None = the first len(values) series of the context."""
 
 
+@dataclass(frozen=True, slots=True)
+class HistogramRow:
+    """A decoded `HISTOGRAM` frame."""
+
+    context: int
+    series: int
+    time_ns: int
+    step: float
+    total: float
+    """Sum of the values; NaN = unknown."""
+    counts: NDArray[np.uint64]
+    """Values per bucket, of shape (edges + 1,)."""
+
+
 def _json(value: Any) -> bytes:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
     return zstandard.compress(text, 1) if len(text) > 1024 else text
@@ -107,7 +129,10 @@ def head(payload: bytes) -> tuple[int, int]:
 
 def pack_definition(definition: Definition) -> bytes:
     """Encode a definition; its count is the number of series it adds."""
-    groups = [[g.metric, g.instrument, g.unit, dict(g.shared), g.keys, list(g.rows)] for g in definition.groups]
+    groups = [
+        [g.metric, g.instrument, g.unit, dict(g.shared), g.keys, list(g.rows), g.edges, g.digits]
+        for g in definition.groups
+    ]
     body = {"first": definition.first, "resource": dict(definition.resource), "start": definition.start_ns}
     count = sum(len(group.rows) for group in definition.groups)
     return _HEAD.pack(definition.context, count) + _json(body | {"groups": groups})
@@ -118,52 +143,101 @@ def unpack_definition(payload: bytes) -> Definition:
     context, _ = head(payload)
     body = _parsed(payload[_HEAD.size :])
     groups = tuple(
-        SeriesGroup(metric, instrument, unit, shared, tuple(keys), [tuple(row) for row in rows])
-        for metric, instrument, unit, shared, keys, rows in body["groups"]
+        SeriesGroup(metric, instrument, unit, shared, tuple(keys), [tuple(row) for row in rows], tuple(edges), digits)
+        for metric, instrument, unit, shared, keys, rows, edges, digits in body["groups"]
     )
     return Definition(context, body["first"], body["resource"], body["start"], groups)
 
 
+class RowForm:
+    """The constant part of rows of the same series; makes payloads of `VALUES` frames."""
+
+    __slots__ = ("_columns", "_count", "_form", "_struct", "context")
+
+    def __init__(self, context: int, count: int, columns: NDArray[np.integer[Any]] | None) -> None:
+        """`columns` (count,) says which series the rows have; None = the first `count` of the context."""
+        self.context, self._count = context, count
+        self._form, self._columns = _ALL, b""
+        if columns is not None and count:
+            first = int(columns[0])
+            if np.array_equal(columns, np.arange(first, first + count)):
+                self._form, self._columns = (_RUN, _FIRST.pack(first)) if first else (_ALL, b"")
+            else:
+                self._form, self._columns = _LISTED, columns.astype("<u4").tobytes()
+        self._struct = struct.Struct(f"<IIQdBB6x{len(self._columns)}s{count if count < _PACK_FROM else 0}d")
+
+    def pack_few(self, time_ns: int, step: float, values: Sequence[float]) -> bytes:
+        """Encode one row of less than 64 values."""
+        return self._struct.pack(self.context, self._count, time_ns, step, 8, self._form, self._columns, *values)
+
+    def pack(self, time_ns: int, step: float, values: NDArray[np.float64]) -> bytes:
+        """Encode one row."""
+        data, width = values.tobytes(), 8
+        if values.size >= _PACK_FROM:
+            with np.errstate(over="ignore", invalid="ignore"):
+                narrow = values.astype("<f4")
+            if np.array_equal(narrow, values, equal_nan=True):
+                data, width = narrow.tobytes(), 4
+        row = _ROW.pack(time_ns, step, width, self._form)
+        return b"".join((_HEAD.pack(self.context, self._count), row, self._columns, data))
+
+
 def pack_list(context: int, time_ns: int, step: float, values: Sequence[float]) -> bytes:
-    """Encode one row from a list; for few values."""
+    """Encode one row of the first series of a context from a list; for few values."""
     count = len(values)
-    return _HEAD.pack(context, count) + _ROW.pack(time_ns, step, 8, 0) + struct.pack(f"<{count}d", *values)
+    return _HEAD.pack(context, count) + _ROW.pack(time_ns, step, 8, _ALL) + struct.pack(f"<{count}d", *values)
 
 
 def pack_array(
     context: int, time_ns: int, step: float, values: NDArray[np.float64], columns: NDArray[np.uint32] | None = None
 ) -> bytes:
     """Encode one row from a float64 array of shape (series,); `columns` (uint32, same shape) says which series."""
-    data, width = values.tobytes(), 8
-    if values.size >= _PACK_FROM:
-        with np.errstate(over="ignore", invalid="ignore"):
-            narrow = values.astype("<f4")
-        if np.array_equal(narrow, values, equal_nan=True):
-            data, width = narrow.tobytes(), 4
-    sparse = b"" if columns is None else columns.tobytes()
-    row = _ROW.pack(time_ns, step, width, columns is not None)
-    return b"".join((_HEAD.pack(context, values.size), row, sparse, data))
+    return RowForm(context, values.size, columns).pack(time_ns, step, values)
 
 
 def unpack_row(payload: bytes) -> Row:
     """Decode one row."""
     context, count = _HEAD.unpack_from(payload)
-    time_ns, step, width, sparse = _ROW.unpack_from(payload, _HEAD.size)
+    time_ns, step, width, form = _ROW.unpack_from(payload, _HEAD.size)
     start = _HEAD.size + _ROW.size
-    columns = np.frombuffer(payload, "<u4", count, start) if sparse else None
-    data = np.frombuffer(payload, "<f8" if width == 8 else "<f4", count, start + 4 * count * sparse)
+    columns = None
+    if form == _LISTED:
+        columns = np.frombuffer(payload, "<u4", count, start)
+        start += 4 * count
+    elif form == _RUN:
+        (first,) = _FIRST.unpack_from(payload, start)
+        columns = np.arange(first, first + count, dtype=np.uint32)
+        start += _FIRST.size
+    data = np.frombuffer(payload, "<f8" if width == 8 else "<f4", count, start)
     return Row(context, time_ns, step, data.astype(np.float64, copy=False), columns)
 
 
-def pack_end(context: int, count: int, time_ns: int) -> bytes:
-    """Encode the end of all series of a context."""
-    return _END.pack(context, count, time_ns)
+def pack_histogram(
+    context: int, series: int, time_ns: int, step: float, total: float, counts: NDArray[np.uint64]
+) -> bytes:
+    """Encode one histogram: the sum of its values and `counts` (buckets,) of the series number `series`."""
+    width = next(size for size in (1, 2, 4, 8) if size == 8 or int(counts.max()) < 256**size)
+    row = _HISTOGRAM.pack(time_ns, step, series, counts.size, total, width)
+    return _HEAD.pack(context, 1) + row + counts.astype(f"<u{width}").tobytes()
 
 
-def unpack_end(payload: bytes) -> tuple[int, int]:
-    """Return (context id, time in ns) of an end frame."""
-    context, _, time_ns = _END.unpack(payload)
-    return context, time_ns
+def unpack_histogram(payload: bytes) -> HistogramRow:
+    """Decode one histogram."""
+    context, _ = head(payload)
+    time_ns, step, series, buckets, total, width = _HISTOGRAM.unpack_from(payload, _HEAD.size)
+    counts = np.frombuffer(payload, f"<u{width}", buckets, _HEAD.size + _HISTOGRAM.size)
+    return HistogramRow(context, series, time_ns, step, total, counts.astype(np.uint64))
+
+
+def pack_end(context: int, count: int, time_ns: int, columns: Sequence[int] = ()) -> bytes:
+    """Encode the end of all `count` series of a context, or of those in `columns`."""
+    return _END.pack(context, count, time_ns) + np.asarray(columns, "<u4").tobytes()
+
+
+def unpack_end(payload: bytes) -> tuple[int, int, tuple[int, ...]]:
+    """Return (context id, time in ns, columns) of an end frame; no columns = all series."""
+    context, _, time_ns = _END.unpack_from(payload)
+    return context, time_ns, tuple(np.frombuffer(payload, "<u4", offset=_END.size).tolist())
 
 
 def pack_objects(context: int, objects: Sequence[Mapping[str, Any]], count: int) -> bytes:

@@ -24,6 +24,8 @@ def record_of(event: Mapping[str, Any], resource: Mapping[str, Scalar]) -> LogRe
     """One log record."""
     marks: dict[str, Scalar] = dict(event["attributes"])
     step = event["step"]
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
     if step is not None:
         marks["train.step"] = step
     record = LogRecord.FromString(attributes(6, marks))
@@ -32,7 +34,7 @@ def record_of(event: Mapping[str, Any], resource: Mapping[str, Scalar]) -> LogRe
     record.severity_text = Severity(event["severity"]).name
     record.event_name = event["name"]
     record.body.CopyFrom(AnyValue(string_value=event["body"]))
-    if step is not None:
+    if isinstance(step, int):
         run, attempt = str(resource["run.id"]), str(resource["run.attempt"])
         record.trace_id = trace_id(run, attempt, step)
         record.span_id = span_id(run, attempt, step, f"rank{resource['dist.rank']}")

@@ -12,21 +12,36 @@ import os
 import threading
 import time
 import weakref
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glideslope import semconv
 from glideslope.emit import frames
 from glideslope.emit.frames import Definition
+from glideslope.emit.histograms import LoggedHistograms
 from glideslope.emit.keep import KeepRule, StepKeeper
-from glideslope.emit.table import Append, Budget, SeriesTable, checked_event
-from glideslope.emit.text import safe_body, safe_label
+from glideslope.emit.layers import LayerTables, flat
+from glideslope.emit.logged import LoggedMetrics
+from glideslope.emit.notes import Notes, safe_attributes
+from glideslope.emit.table import Append, Budget, SeriesTable
+from glideslope.emit.text import safe_label
 from glideslope.emit.wire import Scalar
 from glideslope.errors import ConfigError
-from glideslope.events import Event, Happened, Heartbeat, LayerStats, MetricsLogged, Severity, StepDone
+from glideslope.events import (
+    ConfigLogged,
+    Event,
+    Happened,
+    Heartbeat,
+    HistogramLogged,
+    LayerStats,
+    MetricsLogged,
+    Severity,
+    StepDone,
+    TagsChanged,
+    TextLogged,
+)
 
 _REQUIRED = ("service.name", "run.id", "run.attempt", "dist.rank", "host.name")
 _WIRE = _REQUIRED
@@ -35,10 +50,17 @@ _FIXED = ("train.loss", "train.grad.norm", "train.grad.norm.clipped", "train.ste
 _COUNTED = ("train.tokens", "train.samples")
 _WHAT = ("loss", "grad.norm", "grad")
 """Non-finite counters that are there from the first step; others appear with their first count."""
-_EVENTS, _STEPS, _BEATS, _LOGGED, _ENDS, _FIRST_LAYERS = range(6)
+_EVENTS, _STEPS, _BEATS, _LOGGED, _ENDS, _HISTOGRAMS, _FIRST_LAYERS = range(7)
 """Context ids; the kinds of layer statistics follow."""
-_NAME_SETS = 64
-_NAMED_AT_MOST = 10
+_OWN_SERIES = 1000
+"""Series for what glideslope itself says, apart from the budget: names without end must not silence the heartbeat."""
+_TAGS = 100
+"""Tags that a run may have at a time."""
+
+
+class _Ending(Protocol):
+    def end(self, time_ns: int) -> None: ...
+
 
 _living: weakref.WeakSet[EventWriter] = weakref.WeakSet()
 
@@ -53,35 +75,57 @@ class EventWriter:
         *,
         keep: KeepRule | None = None,
         series_budget: int = 50_000,
+        layer_digits: int | None = None,
         start_ns: int | None = None,
     ) -> None:
         """Prepare the contexts.
 
         `resource` holds at least service.name, run.id, run.attempt, dist.rank and host.name; metrics carry only these,
-        spans and logs carry all. `append(kind, payload)` stores a frame. `series_budget` bounds the series of this
-        process; points beyond it are counted in train.telemetry.drops. `start_ns` is the start of the counters.
-        Raises ConfigError when an attribute is missing.
+        spans and logs carry all. `append(kind, payload)` stores a frame. `series_budget` bounds the series of layers
+        and of what people log; points beyond it are counted in train.telemetry.drops. `layer_digits` rounds layer
+        statistics to so many significant decimal digits (1..15) when they are sent; the spool keeps them exact.
+        `start_ns` is the start of the counters. Raises ConfigError when an attribute is missing or a number is off.
         """
         if missing := [name for name in _REQUIRED if name not in resource]:
             raise ConfigError(f"the resource lacks {', '.join(missing)}: name them when the writer is made")
-        full = _safe({name: value for name, value in resource.items() if value != "" or name in _REQUIRED})
+        if layer_digits is not None and not 1 <= layer_digits <= 15:
+            raise ConfigError(f"layer_digits must lie in 1..15, got {layer_digits}: set GLIDESLOPE_LAYER_DIGITS=4")
+        full = safe_attributes({name: value for name, value in resource.items() if value != "" or name in _REQUIRED})
         self._resource, self._append = full, append
         self._start_ns = time.time_ns() if start_ns is None else start_ns
-        self._budget = Budget(series_budget)
-        self._steps = self._table(_STEPS, frames.METRICS)
-        self._beats = self._table(_BEATS, frames.METRICS)
-        self._logged = self._table(_LOGGED, frames.METRICS)
-        self._exits = self._table(_ENDS, frames.METRICS)
-        self._layers: dict[str, SeriesTable] = {}
-        self._layer_columns: dict[str, tuple[tuple[str, ...], tuple[str, ...], NDArray[np.intp] | None]] = {}
-        self._name_sets: OrderedDict[tuple[str, ...], NDArray[np.intp] | None] = OrderedDict()
+        self._notes = Notes(_EVENTS, append)
+        self._own, self._budget = Budget(_OWN_SERIES), Budget(series_budget, self._say_overflow)
+        self._steps = self._table(_STEPS, frames.METRICS, self._own)
+        self._beats = self._table(_BEATS, frames.METRICS, self._own)
+        self._exits = self._table(_ENDS, frames.METRICS, self._own)
+        named = self._table(_LOGGED, frames.METRICS, self._budget)
+        self._logged = LoggedMetrics(named, self._budget, self._happened, self._count_logged)
+        self._histograms = LoggedHistograms(
+            _HISTOGRAMS, self._wire(), append, self._budget, self._happened, self._count_logged
+        )
+        digits = layer_digits or 0
+        self._layers = LayerTables(
+            lambda number: self._table(_FIRST_LAYERS + number, frames.LAYERS, self._budget, digits)
+        )
+        self._tags: dict[str, int] = {}
         self._keeper = StepKeeper(str(full["run.id"]), str(full["run.attempt"]), keep or KeepRule())
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._nonfinite = dict.fromkeys(_WHAT, 0)
         self._bad_before: frozenset[str] = frozenset()
-        self._not_finite_now: set[str] = set()
+        self._logged_nonfinite = 0
         self._overhead_s = 0.0
         self._ended = False
+        self._writers: dict[type[Any], Callable[[Any], object]] = {
+            MetricsLogged: self._metrics_logged,
+            StepDone: self._step,
+            LayerStats: self._layer_stats,
+            Heartbeat: self._heartbeat,
+            Happened: self._happened,
+            HistogramLogged: self._histogram_logged,
+            TextLogged: self._notes.text,
+            ConfigLogged: self._notes.config,
+            TagsChanged: self._tags_changed,
+        }
         self._lock = threading.RLock()
         self.inert = False
         instance = "/".join(str(full[name]) for name in ("run.id", "run.attempt", "dist.rank"))
@@ -92,22 +136,13 @@ class EventWriter:
     def write(self, event: Event) -> None:
         """Store one event.
 
-        Raises SemconvError for an event, metric or attribute that the registry does not know, ValueError for layer
-        values of the wrong shape.
+        Raises SemconvError for an event, metric or attribute that the registry does not know, ValueError for values of
+        the wrong shape.
         """
         if self.inert:
             return
         with self._lock:
-            if isinstance(event, StepDone):
-                self._step(event)
-            elif isinstance(event, LayerStats):
-                self._layer_stats(event)
-            elif isinstance(event, MetricsLogged):
-                self._metrics_logged(event)
-            elif isinstance(event, Heartbeat):
-                self._heartbeat(event)
-            elif isinstance(event, Happened):
-                self._happened(event)
+            self._writers[type(event)](event)
 
     def end(self, time_ns: int | None = None) -> None:
         """Mark every series as ended (NoRecordedValue), once; later values are not written, later events are."""
@@ -117,17 +152,31 @@ class EventWriter:
             if not self._ended:
                 self._ended = True
                 now = time.time_ns() if time_ns is None else time_ns
-                for table in (self._steps, self._beats, self._logged, *self._layers.values()):
-                    table.end(now)
+                series: _Ending
+                for series in (self._steps, self._beats, self._logged, self._histograms, self._layers):
+                    series.end(now)
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
         """Points without a series so far, by (class, reason)."""
-        return dict(self._budget.dropped)
+        found = dict(self._budget.dropped)
+        for cause, count in self._own.dropped.items():
+            found[cause] = found.get(cause, 0) + count
+        return found
 
-    def _table(self, context: int, drop_class: int) -> SeriesTable:
-        wire = {name: self._resource[name] for name in _WIRE}
-        return SeriesTable(context, drop_class, wire, self._start_ns, self._append, self._budget)
+    def _wire(self) -> dict[str, Scalar]:
+        return {name: self._resource[name] for name in _WIRE}
+
+    def _table(self, context: int, drop_class: int, budget: Budget, digits: int = 0) -> SeriesTable:
+        return SeriesTable(context, drop_class, self._wire(), self._start_ns, self._append, budget, digits)
+
+    def _say_overflow(self, drop_class: int, name: str) -> None:
+        body = (
+            f"{name} found no room among the {self._budget.series:,} series of this process and is dropped, as are all "
+            "new ones: put what changes into values, not into names, or raise GLIDESLOPE_SERIES_BUDGET"
+        )
+        marks = {"drop.class": frames.CLASS_NAMES[drop_class], "metric.name": name}
+        self._happened(Happened("train.telemetry.overflow", time.time_ns(), body, Severity.WARN, None, marks))
 
     def _step(self, event: StepDone) -> None:
         bad = set(event.nonfinite)
@@ -151,7 +200,7 @@ class EventWriter:
             if index >= len(row):
                 row += [math.nan] * (index + 1 - len(row))
             if index < 0:
-                table.drop()
+                table.drop("train")
             else:
                 row[index] = value
         table.write(event.end_ns, event.step, row)
@@ -200,61 +249,43 @@ class EventWriter:
         self._append(frames.kind(frames.TRACES, frames.SPANS), frames.pack_objects(_EVENTS, steps, spans))
 
     def _layer_stats(self, event: LayerStats) -> None:
-        values = np.ascontiguousarray(event.values, np.float64).reshape(-1)
-        if values.size != len(event.layers) * len(event.stats):
-            raise ValueError(
-                f"layer values have {values.size} numbers, not {len(event.layers)} layers x {len(event.stats)} stats"
-            )
+        values = flat(event)
         if infinite := int(np.isinf(values).sum()):
             self._nonfinite[event.kind] = self._nonfinite.get(event.kind, 0) + infinite
-        if self._ended:
-            return
-        known = self._layer_columns.get(event.kind)
-        if known is None or known[0] is not event.layers or known[1] != event.stats:
-            known = self._layer_columns[event.kind] = (event.layers, event.stats, self._columns(event))
-        self._layers[event.kind].write_array(event.time_ns, event.step, values, known[2])
-
-    def _columns(self, event: LayerStats) -> NDArray[np.intp] | None:
-        if event.kind not in self._layers:
-            self._layers[event.kind] = self._table(_FIRST_LAYERS + len(self._layers), frames.LAYERS)
-        rows: list[tuple[tuple[str, str], tuple[Scalar, ...]]] = [
-            ((layer, stat), (layer, index, stat)) for index, layer in enumerate(event.layers) for stat in event.stats
-        ]
-        keys = ("layer.name", "layer.index", "stat")
-        return _dense(self._layers[event.kind].indices("train.layer", {"tensor.kind": event.kind}, keys, rows))
+        if not self._ended:
+            self._layers.write(event, values)
 
     def _metrics_logged(self, event: MetricsLogged) -> None:
-        if self._ended or not event.names:
-            return
-        names = event.names
-        if names in self._name_sets:
-            columns = self._name_sets[names]
-        else:
-            rows: list[tuple[str, tuple[Scalar, ...]]] = [(name, (name,)) for name in names]
-            columns = _dense(self._logged.indices("train.metric", {}, ("metric.name",), rows))
-            self._name_sets[names] = columns
-            if len(self._name_sets) > _NAME_SETS:
-                self._name_sets.popitem(last=False)
-        values = np.asarray(event.values, np.float64)
-        finite = np.isfinite(values)
-        if not finite.all() or self._not_finite_now:
-            self._user_nonfinite(event, names, finite)
-        self._logged.write_array(event.time_ns, event.step, values, columns)
+        if not self._ended:
+            self._logged.write(event)
 
-    def _user_nonfinite(self, event: MetricsLogged, names: tuple[str, ...], finite: NDArray[np.bool_]) -> None:
-        """Count NaN and infinite values; say so once for each name, until the name is finite again."""
-        bad = [name for name, good in zip(names, finite.tolist(), strict=True) if not good]
-        self._nonfinite["metric"] = self._nonfinite.get("metric", 0) + len(bad)
-        fresh = [name for name in bad if name not in self._not_finite_now]
-        self._not_finite_now.difference_update(name for name, good in zip(names, finite.tolist(), strict=True) if good)
-        if fresh:
-            if len(self._not_finite_now) < 10_000:
-                self._not_finite_now.update(fresh)
-            more = f" and {len(fresh) - _NAMED_AT_MOST} more" if len(fresh) > _NAMED_AT_MOST else ""
-            body = f"not finite at step {event.step:g}: {', '.join(fresh[:_NAMED_AT_MOST])}{more}"
-            step = int(event.step) if math.isfinite(event.step) else None
-            said = Happened("train.nonfinite", event.time_ns, body, Severity.WARN, step, {"what": "metric"})
-            self._happened(said)
+    def _histogram_logged(self, event: HistogramLogged) -> None:
+        if not self._ended:
+            self._histograms.write(event)
+
+    def _count_logged(self, event: MetricsLogged | HistogramLogged, count: int) -> None:
+        """Send the count at once: a process that only logs completes no step that would carry it."""
+        self._logged_nonfinite += count
+        index = self._beats.index(("what", "metric"), "train.nonfinite", {"what": "metric"})
+        if index >= 0:
+            row = [math.nan] * index + [float(self._logged_nonfinite)]
+            self._beats.write(time.time_ns() if event.timed else event.time_ns, event.step, row)
+
+    def _tags_changed(self, event: TagsChanged) -> None:
+        self._notes.tags(event)
+        if self._ended:
+            return
+        for tag in map(safe_label, event.added):
+            index = (
+                self._beats.index(("tag", tag), "train.run.tag", {"run.tag": tag}) if len(self._tags) < _TAGS else -1
+            )
+            if index >= 0:
+                self._tags[tag] = index
+            elif tag not in self._tags:
+                self._beats.drop("train.run.tag")
+        gone = [self._tags.pop(tag) for tag in map(safe_label, event.removed) if tag in self._tags]
+        if gone:
+            self._beats.end(event.time_ns, gone)
 
     def _heartbeat(self, event: Heartbeat) -> None:
         if self._ended:
@@ -271,8 +302,12 @@ class EventWriter:
         for name in ("train.run.info", "train.attempt.info", "train.rank.info"):
             labels = {key: self._resource[key] for key in semconv.metric(name).attributes if key in self._resource}
             found.append((index(name, name, labels), 1.0))
+        found += [(position, 1.0) for position in self._tags.values()]
+        if self._logged_nonfinite:
+            counted = index(("what", "metric"), "train.nonfinite", {"what": "metric"})
+            found.append((counted, float(self._logged_nonfinite)))
         dropped = dict(event.dropped)
-        for cause, count in self._budget.dropped.items():
+        for cause, count in self.dropped.items():
             dropped[cause] = dropped.get(cause, 0) + count
         for (kind, reason), count in dropped.items():
             labels = {"drop.class": kind, "drop.reason": reason}
@@ -286,23 +321,13 @@ class EventWriter:
         table.write(event.time_ns, event.step, row)
 
     def _happened(self, event: Happened) -> None:
-        checked_event(event.name, event.attributes)
         if event.name == "train.telemetry.dropped":
             # Counted each time, told once per cause: a stuck device drops every step.
             cause = (str(event.attributes.get("drop.class", "metrics")), str(event.attributes.get("drop.reason", "")))
-            self._budget.dropped[cause] = self._budget.dropped.get(cause, 0) + 1
-            if self._budget.dropped[cause] > 1:
+            self._own.dropped[cause] = self._own.dropped.get(cause, 0) + 1
+            if self._own.dropped[cause] > 1:
                 return
-        marks = _safe({key: value for key, value in event.attributes.items() if value != ""})
-        record = {
-            "name": event.name,
-            "time": event.time_ns,
-            "body": safe_body(event.body),
-            "severity": int(event.severity),
-            "step": event.step,
-            "attributes": marks,
-        }
-        self._append(frames.kind(frames.LOGS, frames.RECORDS), frames.pack_objects(_EVENTS, [record], 1))
+        marks = self._notes.happened(event)
         if event.name == "train.run.end":
             self._exit(event, marks)
 
@@ -311,15 +336,6 @@ class EventWriter:
         labels = {key: marks[key] for key in semconv.metric("train.attempt.end").attributes if key in marks}
         if self._exits.index("exit", "train.attempt.end", labels) >= 0:
             self._exits.write(event.time_ns, event.step or 0, [event.time_ns / 1e9])
-
-
-def _safe(attributes: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    return {key: safe_label(value) if isinstance(value, str) else value for key, value in attributes.items()}
-
-
-def _dense(columns: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """None when the columns are 0, 1, 2, …: the shorter form on disk."""
-    return None if np.array_equal(columns, np.arange(columns.size)) else columns
 
 
 def _silence_in_child() -> None:

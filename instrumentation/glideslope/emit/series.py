@@ -2,7 +2,8 @@
 """Series blocks: a growing list of series whose OTLP bytes are made once; each row only patches times and values.
 
 In: definitions and rows of values. Out: chunks of a serialized ExportMetricsServiceRequest; chunks may be joined,
-because joined protobuf messages merge their repeated fields. Imports `frames`, `wire`; never an OpenTelemetry SDK.
+because joined protobuf messages merge their repeated fields. Imports `frames`, `rounding`, `wire`; never an
+OpenTelemetry SDK.
 
 Wire layout of one NumberDataPoint: attributes (field 7), for counters 0x11 + start time, then 0x19 + 8 bytes
 time_unix_nano and 0x21 + 8 bytes as_double. The last 17 of these (time, tag, value) are contiguous and of constant
@@ -14,17 +15,19 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glideslope.emit.frames import Definition
+from glideslope.emit.rounding import rounded
 from glideslope.emit.wire import attribute, attributes, field, varint
 
 _GAUGE, _SUM = 5, 7
 _MONOTONIC_CUMULATIVE = b"\x10\x02\x18\x01"
+_SCOPE = field(1, field(1, b"glideslope"))
 _PATCH = 17
 _PLACEHOLDER = b"\x19" + bytes(8) + b"\x21" + bytes(8)
 _CACHED_POINTS = 100_000
@@ -55,15 +58,14 @@ class SeriesBlock:
 
     def __init__(self, definition: Definition) -> None:
         """Take resource, start time and first series from `definition` (its `first` must be 0)."""
-        resource = field(1, attributes(1, dict(definition.resource)))
-        self._resource = resource
-        self._scope = field(1, field(1, b"glideslope"))
+        self._resource = field(1, attributes(1, dict(definition.resource)))
         self._start = b"\x11" + struct.pack("<Q", definition.start_ns)
         self._metrics: list[tuple[bytes, int]] = []
         self._metric_ids: dict[tuple[str, str, str], int] = {}
         self._metric_of: list[int] = []
         self._points: list[bytes] = []
         self._lengths = np.empty(0, np.intp)
+        self._digits = np.empty(0, np.int8)
         self._templates: OrderedDict[bytes, list[_Run]] = OrderedDict()
         self._cached = 0
         self.extend(definition)
@@ -77,6 +79,7 @@ class SeriesBlock:
         if known < 0:
             raise ValueError(f"context {definition.context} lacks {-known} series before series {definition.first}")
         position = 0
+        digits: list[int] = []
         for group in definition.groups:
             key = (group.metric, group.unit, group.instrument)
             if key not in self._metric_ids:
@@ -93,6 +96,8 @@ class SeriesBlock:
                 own = b"".join(field(7, attribute(k, v)) for k, v in zip(group.keys, row, strict=True))
                 self._points.append(field(1, shared + own + tail))
                 self._metric_of.append(metric)
+                digits.append(group.digits)
+        self._digits = np.concatenate([self._digits, np.array(digits, np.int8)])
         new = self._points[self._lengths.size :]
         self._lengths = np.concatenate([self._lengths, np.fromiter(map(len, new), np.intp, len(new))])
 
@@ -111,6 +116,9 @@ class SeriesBlock:
         about `max_bytes` bytes, but at least one point.
         """
         which = np.arange(values.shape[1]) if columns is None else columns.astype(np.intp)
+        digits = self._digits[which]
+        if digits.any():
+            values = rounded(values, digits)
         present = np.isfinite(values)
         if present.all():
             yield from self._rows(which, times, values, max_points, max_bytes)
@@ -123,12 +131,16 @@ class SeriesBlock:
             if kept.size:
                 yield from self._rows(which[kept], times[rows], values[rows][:, kept], max_points, max_bytes)
 
-    def ends(self, time_ns: int, max_points: int, max_bytes: int) -> Iterator[Chunk]:
-        """Encode one NoRecordedValue point per series: it takes the series out of instant queries at once."""
+    def ends(self, time_ns: int, columns: tuple[int, ...], max_points: int, max_bytes: int) -> Iterator[Chunk]:
+        """Encode one NoRecordedValue point per series (all, when `columns` is empty).
+
+        It takes the series out of instant queries at once.
+        """
         marker = b"\x19" + struct.pack("<Q", time_ns) + b"\x40\x01"
         pieces: dict[int, list[bytes]] = {}
         points = size = 0
-        for metric, framed in zip(self._metric_of, self._points, strict=True):
+        for column in columns or range(len(self)):
+            metric, framed = self._metric_of[column], self._points[column]
             header = 1
             while framed[header] & 0x80:
                 header += 1
@@ -221,11 +233,21 @@ class SeriesBlock:
         metrics = []
         for metric, body in bodies.items():
             name, data_field = self._metrics[metric]
-            tail = _MONOTONIC_CUMULATIVE if data_field == _SUM else b""
-            data = varint(data_field << 3 | 2) + varint(len(body) + len(tail))
-            header = varint(2 << 3 | 2) + varint(len(name) + len(data) + len(body) + len(tail))
-            metrics += [header, name, data, body, tail]
-        scope_size = len(self._scope) + sum(map(len, metrics))
-        scope_head = b"\x12" + varint(scope_size)
-        head = b"\x0a" + varint(len(self._resource) + len(scope_head) + scope_size)
-        return Chunk(b"".join((head, self._resource, scope_head, self._scope, *metrics)), points)
+            metrics.append((name, data_field, body, _MONOTONIC_CUMULATIVE if data_field == _SUM else b""))
+        return Chunk(metrics_body(self._resource, metrics), points)
+
+
+def metrics_body(resource: bytes, metrics: Iterable[tuple[bytes, int, bytes, bytes]]) -> bytes:
+    """Frame metrics of one resource as an ExportMetricsServiceRequest.
+
+    Each metric is (encoded name and unit, field number of its data, encoded points, what follows the points).
+    """
+    pieces: list[bytes] = []
+    for name, data_field, body, tail in metrics:
+        data = varint(data_field << 3 | 2) + varint(len(body) + len(tail))
+        header = varint(2 << 3 | 2) + varint(len(name) + len(data) + len(body) + len(tail))
+        pieces += [header, name, data, body, tail]
+    scope_size = len(_SCOPE) + sum(map(len, pieces))
+    scope_head = b"\x12" + varint(scope_size)
+    head = b"\x0a" + varint(len(resource) + len(scope_head) + scope_size)
+    return b"".join((head, resource, scope_head, _SCOPE, *pieces))

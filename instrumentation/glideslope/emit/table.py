@@ -22,20 +22,36 @@ from glideslope.errors import SemconvError
 
 Append = Callable[[int, bytes], None]
 _MS = 1_000_000
+_TOLD_AT_MOST = 16
+_TOLD_LENGTH = 100
 
 
 class Budget:
-    """Series that one process may have; shared by its tables."""
+    """Series that one process may have; shared by its tables. The first ones are kept."""
 
-    def __init__(self, series: int) -> None:
-        self.left = series
+    def __init__(self, series: int, say: Callable[[int, str], None] | None = None) -> None:
+        """`say(drop class, name)` hears of names that found no room: once per name or first part of a path."""
+        self.series = self.left = series
         self.dropped: dict[tuple[str, str], int] = {}
         """Points without a series, by (class, reason)."""
+        self._say, self._told = say, set[str]()
 
-    def drop(self, drop_class: int, points: int) -> None:
-        """Count points that found no room."""
+    def take(self, series: int = 1) -> bool:
+        """Take room for some series, or say no."""
+        if self.left < series:
+            return False
+        self.left -= series
+        return True
+
+    def drop(self, drop_class: int, points: int, name: str) -> None:
+        """Count points of `name` that found no room."""
         key = (frames.CLASS_NAMES[drop_class], "budget")
         self.dropped[key] = self.dropped.get(key, 0) + points
+        if self._say is not None and len(self._told) < _TOLD_AT_MOST:
+            part = name.partition("/")[0][:_TOLD_LENGTH]
+            if part not in self._told:
+                self._told.add(part)
+                self._say(drop_class, name)
 
 
 class SeriesTable:
@@ -53,8 +69,10 @@ class SeriesTable:
         start_ns: int,
         append: Append,
         budget: Budget,
+        digits: int = 0,
     ) -> None:
-        self._context, self._class, self._append, self._budget = context, drop_class, append, budget
+        self.context, self._digits = context, digits
+        self._class, self._append, self._budget = drop_class, append, budget
         self._resource, self._start_ns = resource, start_ns
         self._values = frames.kind(drop_class, frames.VALUES)
         self._index: dict[Hashable, int] = {}
@@ -92,16 +110,15 @@ class SeriesTable:
         first, new = len(self._index), []
         for position, (key, values) in enumerate(rows):
             index = self._index.get(key, -1)
-            if index < 0 and self._budget.left > 0:
-                self._budget.left -= 1
+            if index < 0 and self._budget.take():
                 index = self._index[key] = len(self._index)
                 new.append(tuple(safe_label(v) if isinstance(v, str) else v for v in values))
             found[position] = index
         if new:
             if entry.instrument == "counter":
                 self._unborn.update(range(first, len(self._index)))
-            group = SeriesGroup(metric, entry.instrument, entry.unit, shared, keys, new)
-            definition = Definition(self._context, first, self._resource, self._start_ns, (group,))
+            group = SeriesGroup(metric, entry.instrument, entry.unit, shared, keys, new, (), self._digits)
+            definition = Definition(self.context, first, self._resource, self._start_ns, (group,))
             self._append(frames.kind(self._class, frames.DEFINE), frames.pack_definition(definition))
         return found
 
@@ -109,29 +126,32 @@ class SeriesTable:
         """Write the values of the first len(row) series; NaN = absent."""
         if self._unborn:
             self._bear(time_ns, step, row)
-        self._append(self._values, frames.pack_list(self._context, self._tick(time_ns), step, row))
+        self._append(self._values, frames.pack_list(self.context, self._tick(time_ns), step, row))
 
     def write_array(
         self, time_ns: int, step: float, values: NDArray[np.float64], columns: NDArray[np.intp] | None
     ) -> None:
-        """Write float64 `values` (series,) at the series `columns` (-1 = over budget: counted; None = the first)."""
+        """Write float64 `values` (series,) at the series `columns` (-1 = no room: left out; None = the first)."""
         sparse = None
         if columns is not None:
             if (columns < 0).any():
-                self._budget.drop(self._class, int((columns < 0).sum()))
                 values, columns = values[columns >= 0], columns[columns >= 0]
             sparse = columns.astype("<u4")
         if values.size:
-            self._append(self._values, frames.pack_array(self._context, self._tick(time_ns), step, values, sparse))
+            self._append(self._values, frames.pack_array(self.context, self._tick(time_ns), step, values, sparse))
 
-    def drop(self, points: int = 1) -> None:
-        """Count points that found no series."""
-        self._budget.drop(self._class, points)
+    def put(self, payload: bytes) -> None:
+        """Write a row that is packed already."""
+        self._append(self._values, payload)
 
-    def end(self, time_ns: int) -> None:
-        """Mark all series as ended."""
+    def drop(self, name: str, points: int = 1) -> None:
+        """Count points of `name` that found no series."""
+        self._budget.drop(self._class, points, name)
+
+    def end(self, time_ns: int, columns: Sequence[int] = ()) -> None:
+        """Mark all series as ended, or those in `columns`."""
         if self._index:
-            payload = frames.pack_end(self._context, len(self._index), self._tick(time_ns))
+            payload = frames.pack_end(self.context, len(columns or self._index), self._tick(time_ns), columns)
             self._append(frames.kind(self._class, frames.END), payload)
 
     def _tick(self, time_ns: int) -> int:
@@ -146,7 +166,7 @@ class SeriesTable:
                 zeros[index] = 0.0
         self._unborn.clear()
         if any(value == 0.0 for value in zeros):
-            payload = frames.pack_list(self._context, self._tick(time_ns - _MS), step, zeros)
+            payload = frames.pack_list(self.context, self._tick(time_ns - _MS), step, zeros)
             self._append(self._values, payload)
 
 

@@ -40,7 +40,8 @@ def test_lists_and_sparse_rows_come_back():
 
 
 def test_ends_and_objects_come_back():
-    assert frames.unpack_end(frames.pack_end(4, 9, 11)) == (4, 11)
+    assert frames.unpack_end(frames.pack_end(4, 9, 11)) == (4, 11, ())
+    assert frames.unpack_end(frames.pack_end(4, 2, 11, [7, 3])) == (4, 11, (7, 3))
     objects = [{"name": "é" * 3000, "n": 1}]
     packed = frames.pack_objects(0, objects, 1)
     assert len(packed) < 500

@@ -90,7 +90,7 @@ def test_a_definition_that_leaves_a_gap_is_refused():
 
 def test_ends_mark_every_series_without_a_value(read_points):
     series = block(group("a", 30), group("b", 5, "counter", 100))
-    chunks = list(series.ends(START, 8, 4 << 20))
+    chunks = list(series.ends(START, (), 8, 4 << 20))
     found = read_points(Request("metrics", *chunk) for chunk in chunks)
     assert len({(p.name, p.attributes["index"]) for p in found}) == len(found) == 35
     assert all(p.ended and np.isnan(p.value) and p.time_ns == START for p in found)
