@@ -153,21 +153,30 @@ class Capture:
 
     layers_every: int = 10
     """Per-parameter gradient norms every this many optimizer steps; 0 turns them off."""
+    layer_digits: int = 0
+    """Layer statistics are rounded to this many significant decimal digits in the store, 4 for a third of the disk;
+    0 = not rounded."""
+    series_budget: int = 50_000
+    """Series of layers and of logged names that one process may have."""
     trace_first: int = 20
     """The traces of this many first steps are kept."""
     trace_every: int = 100
     """One step's trace in this many is kept, the same steps on all ranks; 0 keeps only the first and the anomalous."""
 
     def __post_init__(self) -> None:
-        for name in ("layers_every", "trace_first", "trace_every"):
+        for name in ("layers_every", "layer_digits", "series_budget", "trace_first", "trace_every"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)}: set GLIDESLOPE_{name.upper()}")
+        if self.layer_digits > 15:
+            raise ConfigError(f"layer_digits must lie in 0..15, got {self.layer_digits}: set GLIDESLOPE_LAYER_DIGITS=4")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Capture:
-        """GLIDESLOPE_LAYERS_EVERY, GLIDESLOPE_TRACE_FIRST, GLIDESLOPE_TRACE_EVERY."""
+        """GLIDESLOPE_LAYERS_EVERY, _LAYER_DIGITS, _SERIES_BUDGET, _TRACE_FIRST and _TRACE_EVERY."""
         return cls(
             layers_every=env.GLIDESLOPE_LAYERS_EVERY.get(environ),
+            layer_digits=env.GLIDESLOPE_LAYER_DIGITS.get(environ),
+            series_budget=env.GLIDESLOPE_SERIES_BUDGET.get(environ),
             trace_first=env.GLIDESLOPE_TRACE_FIRST.get(environ),
             trace_every=env.GLIDESLOPE_TRACE_EVERY.get(environ),
         )

@@ -121,6 +121,12 @@ GLIDESLOPE_EXIT_TIMEOUT = Variable(
 GLIDESLOPE_LAYERS_EVERY = Variable(
     "GLIDESLOPE_LAYERS_EVERY", int, 10, "layer statistics every this many steps; 0 = off"
 )
+GLIDESLOPE_LAYER_DIGITS = Variable(
+    "GLIDESLOPE_LAYER_DIGITS", int, 0, "significant decimal digits of layer statistics in the store; 0 = all"
+)
+GLIDESLOPE_SERIES_BUDGET = Variable(
+    "GLIDESLOPE_SERIES_BUDGET", int, 50_000, "series that one process may have; those beyond are dropped, counted"
+)
 GLIDESLOPE_TRACE_FIRST = Variable("GLIDESLOPE_TRACE_FIRST", int, 20, "keep the traces of this many first steps")
 GLIDESLOPE_TRACE_EVERY = Variable("GLIDESLOPE_TRACE_EVERY", int, 100, "keep one step's trace in this many; 0 = none")
 
