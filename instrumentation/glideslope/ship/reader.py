@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading end of a spool: records in order, from where the last acknowledged reader stopped.
+"""The reading end of a spool: records in order, from any position on.
 
-In: a spool folder, perhaps while its writer lives. Out: records; a cursor file; deletion of acknowledged segments.
+In: a spool folder, perhaps while its writer lives. Out: records and the position behind them.
 Imports `records`, `spool`. A torn tail is awaited while the writer lives and skipped when it is dead; damage inside a
 segment is skipped up to the next valid record and counted.
 """
@@ -9,46 +9,86 @@ segment is skipped up to the next valid record and counted.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from glideslope.ship.records import INCOMPLETE, SEGMENT_HEADER, Record, is_definition, next_record, read_record
 from glideslope.ship.spool import segment_numbers, segment_path
 
-CURSOR = "cursor.json"
 _DAMAGE_PATIENCE_S = 1.0
 
 
-class SpoolReader:
-    """Reads one spool. `read` moves on, `commit` says that everything read so far was acknowledged."""
+class Position(NamedTuple):
+    """A place in a spool, before a record; comparable."""
 
-    def __init__(self, directory: Path, live: Callable[[], bool]) -> None:
-        """Start behind what the cursor file says; `live()` tells whether the writer may still append."""
+    segment: int
+    offset: int
+
+
+START: Final = Position(0, 0)
+
+
+def bytes_behind(directory: Path, position: Position) -> int:
+    """Bytes of records on disk behind a position."""
+    total = 0
+    for number in segment_numbers(directory):
+        if number >= position.segment:
+            with contextlib.suppress(OSError):
+                size = segment_path(directory, number).stat().st_size
+                before = position.offset if number == position.segment else 0
+                total += max(0, size - max(before, len(SEGMENT_HEADER)))
+    return total
+
+
+class SpoolReader:
+    """Reads one spool; it knows where it is, not what was acknowledged."""
+
+    def __init__(
+        self,
+        directory: Path,
+        live: Callable[[], bool],
+        position: Position = START,
+        wanted: Callable[[int], bool] = lambda kind: True,
+    ) -> None:
+        """Start at `position`; `live()` tells whether the writer may still append.
+
+        Of the records whose kind is not `wanted` only the definitions are returned.
+        """
         self.directory = directory
-        self.damaged = 0
-        """Damaged stretches that were skipped."""
-        self.damaged_bytes = 0
-        self.acknowledged = 0
-        """Sequence number up to which everything was committed, of what this reader read."""
-        self.acknowledged_bytes = 0
-        self._live = live
+        self.sequence = 0
+        """Sequence number of the last record that was read; -1 after `seek`."""
+        self._live, self._wanted = live, wanted
         self._fd = -1
-        self._segment = 0
-        self._offset = 0
-        self._sequence = 0
-        self._read_bytes = 0
-        self._left_at: dict[int, float] = {}
+        self._segment, self._offset = position
         self._suspect: tuple[int, int, float] | None = None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            cursor = json.loads((directory / CURSOR).read_text())
-            self._segment, self._offset = int(cursor["segment"]), int(cursor["offset"])
-        self._committed = self._segment
+        self._damage: dict[tuple[int, int], int] = {}
+
+    @property
+    def damaged(self) -> int:
+        """Damaged stretches that were skipped."""
+        return len(self._damage)
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Their size."""
+        return sum(self._damage.values())
+
+    @property
+    def position(self) -> Position:
+        """The place behind the last record that was read."""
+        return Position(self._segment, self._offset)
+
+    def seek(self, position: Position) -> None:
+        """Go to a position that this or another reader of the spool has had."""
+        self.close()
+        self._segment, self._offset = position
+        self.sequence = -1
 
     def read(self, max_bytes: int) -> list[Record]:
-        """Return the next records, about `max_bytes` of them, at least one if there is one.
+        """Read on for about `max_bytes`, at least one record if there is one; the position tells whether it moved.
 
         The definitions of a segment that was left in its middle come first again.
         """
@@ -63,50 +103,11 @@ class SpoolReader:
             used = self._parse(data, found, finished)
             size += used
             self._offset += used
-            self._read_bytes += used
             if used == 0:
                 if not finished:
                     break
                 self._leave()
         return found
-
-    def commit(self) -> None:
-        """Everything read so far was acknowledged: write the cursor. On a failing disk more is repeated."""
-        self.acknowledged, self.acknowledged_bytes = self._sequence, self._read_bytes
-        for number in range(self._committed, self._segment):
-            self._left_at[number] = time.monotonic()
-        self._committed = self._segment
-        temporary = self.directory / f".{CURSOR}.{os.getpid()}"
-        with contextlib.suppress(OSError):
-            temporary.write_text(json.dumps({"segment": self._segment, "offset": self._offset}))
-            os.replace(temporary, self.directory / CURSOR)
-
-    def forget(self, retain_s: float) -> int:
-        """Delete segments that were acknowledged at least `retain_s` ago; return their size in bytes."""
-        freed = 0
-        now, wall = time.monotonic(), time.time()
-        for number in segment_numbers(self.directory):
-            if number >= self._committed:
-                break
-            path = segment_path(self.directory, number)
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                left = self._left_at.get(number)
-                if (wall - status.st_mtime if left is None else now - left) >= retain_s:
-                    path.unlink()
-                    self._left_at.pop(number, None)
-                    freed += status.st_size
-        return freed
-
-    def remaining_bytes(self) -> int:
-        """Bytes on disk behind the read position."""
-        total = 0
-        for number in segment_numbers(self.directory):
-            if number >= self._segment:
-                with contextlib.suppress(OSError):
-                    size = segment_path(self.directory, number).stat().st_size
-                    total += max(0, size - max(self._offset if number == self._segment else 0, len(SEGMENT_HEADER)))
-        return total
 
     def close(self) -> None:
         """Close the open segment."""
@@ -141,7 +142,7 @@ class SpoolReader:
         elif start == SEGMENT_HEADER:
             self._offset = len(SEGMENT_HEADER)
         elif self._finished():
-            self._skip(os.fstat(self._fd).st_size)
+            self._skip(0, os.fstat(self._fd).st_size)
             self._leave()
             return self._open(found)
         else:
@@ -166,8 +167,9 @@ class SpoolReader:
         while at < len(data):
             record = read_record(data, at)
             if isinstance(record, Record):
-                found.append(record)
-                self._sequence = record.sequence
+                if self._wanted(record.kind) or is_definition(record.kind):
+                    found.append(record)
+                self.sequence = record.sequence
                 at = record.end
                 continue
             at_end = self._offset + len(data) >= os.fstat(self._fd).st_size
@@ -178,7 +180,7 @@ class SpoolReader:
             resumed = next_record(data, at)
             if resumed == len(data) and not finished and (record == INCOMPLETE or self._wait_for(at)):
                 break
-            self._skip(resumed - at)
+            self._skip(self._offset + at, resumed - at)
             at = resumed
         return at
 
@@ -189,10 +191,9 @@ class SpoolReader:
             self._suspect = (*here, time.monotonic())
         return time.monotonic() - self._suspect[2] < _DAMAGE_PATIENCE_S
 
-    def _skip(self, size: int) -> None:
+    def _skip(self, offset: int, size: int) -> None:
         if size > 0:
-            self.damaged += 1
-            self.damaged_bytes += size
+            self._damage[self._segment, offset] = size
 
     def _leave(self) -> None:
         self.close()

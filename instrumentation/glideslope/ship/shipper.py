@@ -14,17 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glideslope.config import Export
-from glideslope.ship.delivery import Delivery, Encode
+from glideslope.ship.cursor import RETAIN_S, Cursor
+from glideslope.ship.delivery import Delivery
 from glideslope.ship.fork import guard
-from glideslope.ship.reader import SpoolReader
+from glideslope.ship.lane import Encode
 from glideslope.ship.sender import Sender
 from glideslope.ship.spool import SpoolWriter
 from glideslope.ship.transport import Transport
 
 _log = logging.getLogger("glideslope")
-
-RETAIN_S = 30.0
-"""Seconds that acknowledged segments are kept: three times the loss seen when VictoriaMetrics is killed (§8.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,9 @@ class Stats:
     lag_s: float = 0.0
     """Age of the oldest record that waits, seconds."""
     sent_points: int = 0
-    """Metric points acknowledged."""
+    """Metric points acknowledged; a point that was sent again counts again."""
     replayed_points: int = 0
-    """Metric points sent again because nobody answered the first time."""
+    """Metric points sent again, because nobody answered the first time or because the store restarted."""
     dropped: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Points, spans and logs by (class, reason)."""
 
@@ -46,9 +44,9 @@ class Stats:
 class Shipper:
     """Stores frames at once and ships them in the background. In a forked child every call does nothing."""
 
-    def __init__(self, writer: SpoolWriter, reader: SpoolReader, delivery: Delivery, sender: Sender) -> None:
+    def __init__(self, writer: SpoolWriter, delivery: Delivery, sender: Sender) -> None:
         """Take the parts; `open_shipper` makes them."""
-        self._writer, self._reader, self._delivery, self._sender = writer, reader, delivery, sender
+        self._writer, self._delivery, self._sender = writer, delivery, sender
         self.append: Callable[[int, bytes], None] = writer.append
         """`append(kind, payload)` stores one frame: when it returns, the frame survives the death of the process."""
         guard(self)
@@ -63,18 +61,18 @@ class Shipper:
         if self._writer.inert:
             return Stats()
         dropped = dict(self._writer.dropped)
-        for cause, count in dict(self._delivery.dropped).items():
+        for cause, count in dict(self._delivery.ledger.dropped).items():
             dropped[cause] = dropped.get(cause, 0) + count
-        waiting = self._writer.sequence > self._reader.acknowledged
+        waiting = self._writer.sequence > self._delivery.acknowledged
         try:
             oldest = self._writer.marks[0][1]
         except IndexError:
             oldest = time.monotonic()
         return Stats(
-            queue_bytes=max(0, self._writer.written_bytes - self._reader.acknowledged_bytes),
+            queue_bytes=self._delivery.waiting_bytes() if waiting else 0,
             lag_s=max(0.0, time.monotonic() - oldest) if waiting else 0.0,
-            sent_points=self._delivery.sent_points,
-            replayed_points=self._delivery.replayed_points,
+            sent_points=self._delivery.ledger.sent_points,
+            replayed_points=self._delivery.ledger.replayed_points,
             dropped=dropped,
         )
 
@@ -115,10 +113,10 @@ def open_shipper(
     segment_age_s: float = 30.0,
     loud: bool = True,
 ) -> Shipper:
-    """Open the spool of this process below or beside `directory` and start its sender thread.
+    """Open the spool of this process below or beside `directory` and start its threads.
 
     `encode(frames, max_points, max_bytes)` turns (kind, payload) frames into OTLP requests, in the sender thread.
-    `retain_s` keeps acknowledged segments; `paths` replaces the signal paths behind the endpoint; `quiet` is entered by
+    `retain_s`: see `cursor`; `paths` replaces the signal paths behind the endpoint; `quiet` is entered by
     the thread (it keeps other instrumentations from tracing our requests). Of the ranks of a node one is `loud`: the
     others log their warnings at debug level. Raises nothing: a folder that cannot be
     written shows in the drop counters and is tried again.
@@ -126,10 +124,19 @@ def open_shipper(
     writer = SpoolWriter(
         directory, quota_bytes=export.quota_bytes, segment_bytes=segment_bytes, segment_age_s=segment_age_s
     )
-    reader = SpoolReader(writer.directory, live=lambda: True)
+    cursor = Cursor(writer.directory, retain_s)
     transport = Transport(export) if paths is None else Transport(export, paths)
-    delivery = Delivery(reader, encode, transport, export.endpoint, _log.warning if loud else _log.debug)
-    sender = Sender(writer, reader, delivery, retain_s=retain_s, quiet=quiet)
-    shipper = Shipper(writer, reader, delivery, sender)
+    delivery = Delivery(
+        cursor,
+        encode,
+        transport,
+        export.endpoint,
+        live=lambda: True,
+        newest=lambda: writer.sequence,
+        say=_log.warning if loud else _log.debug,
+        inform=_log.info if loud else _log.debug,
+    )
+    sender = Sender(writer, cursor, delivery, quiet=quiet)
+    shipper = Shipper(writer, delivery, sender)
     sender.start()
     return shipper

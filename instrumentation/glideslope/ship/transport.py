@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One OTLP/HTTP request: protobuf, zstd, keep-alive, bounded in time.
 
-In: signal and body. Out: an `Answer`; nothing is raised. Imports config only.
+In: signal and body. Out: an `Answer`; nothing is raised. Imports config and `deadline`.
 """
 
 from __future__ import annotations
 
 import email.utils
+import http.client
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,11 +17,14 @@ import zstandard
 
 from glideslope._version import __version__
 from glideslope.config import Export
+from glideslope.ship.deadline import bounded_pool, until
 
 PATHS: Mapping[str, str] = {"metrics": "/v1/metrics", "traces": "/v1/traces", "logs": "/v1/logs"}
 CONNECT_S = 1.0
 READ_S = 10.0
 _REPLY_BYTES = 64 << 10
+EPOCH_HEADER = "Glideslope-Store-Epoch"
+"""Names the life of the metrics store behind the receiver: another text means that the store was restarted."""
 
 
 class Answer(NamedTuple):
@@ -33,12 +37,14 @@ class Answer(NamedTuple):
     retry_after_s: float | None = None
     rejected: int = 0
     """Points, spans or logs that the receiver refused inside a 2xx (OTLP partial success)."""
+    epoch: str = ""
+    """The life of the metrics store behind the receiver; empty when the receiver does not say."""
 
 
 class Transport:
-    """Posts compressed bodies to one OTLP/HTTP receiver over one kept-alive connection."""
+    """Posts compressed bodies to one OTLP/HTTP receiver; as many kept-alive connections as requests in flight."""
 
-    def __init__(self, export: Export, paths: Mapping[str, str] = PATHS) -> None:
+    def __init__(self, export: Export, paths: Mapping[str, str] = PATHS, connections: int = 8) -> None:
         """`paths` maps a signal to what is appended to the endpoint."""
         self._urls = {signal: export.endpoint.rstrip("/") + path for signal, path in paths.items()}
         self._headers = {
@@ -47,8 +53,12 @@ class Transport:
             "Content-Encoding": "zstd",
             "User-Agent": f"glideslope/{__version__}",
         }
-        self._pool = urllib3.PoolManager(
-            num_pools=1, maxsize=1, retries=False, ca_certs=export.certificate or None, cert_reqs="CERT_REQUIRED"
+        self._pool = bounded_pool(
+            num_pools=1,
+            maxsize=connections,
+            retries=False,
+            ca_certs=export.certificate or None,
+            cert_reqs="CERT_REQUIRED",
         )
         self._compressor = zstandard.ZstdCompressor(level=1)
 
@@ -57,32 +67,35 @@ class Transport:
         return self._compressor.compress(body)
 
     def post(self, signal: str, body: bytes, read_s: float = READ_S) -> Answer:
-        """Post a compressed body; waits at most about CONNECT_S + `read_s` seconds for each step of the exchange."""
-        timeout = urllib3.Timeout(connect=CONNECT_S, read=max(0.05, read_s))
+        """Post a compressed body; the whole exchange takes at most about `read_s` seconds, whatever the server does."""
+        read_s = max(0.05, read_s)
+        timeout = urllib3.Timeout(connect=CONNECT_S, total=read_s)
         try:
-            reply = self._pool.request(
-                "POST",
-                self._urls[signal],
-                body=body,
-                headers=self._headers,
-                timeout=timeout,
-                redirect=False,
-                preload_content=False,
-            )
-            content = reply.read(_REPLY_BYTES)
-            length = int(reply.headers.get("Content-Length") or 0)
-            if length > _REPLY_BYTES:
+            with until(time.monotonic() + read_s):
+                reply = self._pool.request(
+                    "POST",
+                    self._urls[signal],
+                    body=body,
+                    headers=self._headers,
+                    timeout=timeout,
+                    redirect=False,
+                    preload_content=False,
+                )
+                content = reply.read(_REPLY_BYTES)
+            if len(content) >= _REPLY_BYTES:
+                # Perhaps an endless reply: the connection is of no use any more.
                 reply.close()
             reply.release_conn()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError) as error:
             return Answer(0, _reason(error))
+        epoch = reply.headers.get(EPOCH_HEADER, "")[:200]
         retry_after = retry_after_s(reply.headers.get("Retry-After", ""))
         if 200 <= reply.status < 300:
             rejected, message = partial_success(content)
-            return Answer(reply.status, message, retry_after, rejected)
+            return Answer(reply.status, message, retry_after, rejected, epoch)
         text = content[:200].decode("utf-8", "replace")
         printable = "".join(c if c.isprintable() else " " for c in text).strip()
-        return Answer(reply.status, f"HTTP {reply.status} {printable}".strip(), retry_after)
+        return Answer(reply.status, f"HTTP {reply.status} {printable}".strip(), retry_after, 0, epoch)
 
     def close(self) -> None:
         """Close the connection."""

@@ -155,6 +155,8 @@ class OtlpReceiver:
     def __init__(self, port: int = 0, *, keep: int = 100_000) -> None:
         """`port` 0 takes a free one; at most `keep` requests are remembered, the oldest go first."""
         self.port = port
+        self.epoch = ""
+        """Sent as `Glideslope-Store-Epoch` with every answer; another text plays a restart of the store."""
         self._kept: deque[Request] = deque(maxlen=keep)
         self._answers: list[_Answer] = []
         self._changed = threading.Condition()
@@ -262,6 +264,8 @@ class OtlpReceiver:
         handler.send_response(status)
         if answer.retry_after_s is not None:
             handler.send_header("Retry-After", str(answer.retry_after_s))
+        if self.epoch:
+            handler.send_header("Glideslope-Store-Epoch", self.epoch)
         handler.send_header("Content-Type", "application/x-protobuf")
         handler.send_header("Content-Length", str(len(reply)))
         handler.end_headers()

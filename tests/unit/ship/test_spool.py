@@ -61,14 +61,13 @@ def test_each_segment_repeats_the_definitions_that_it_uses(kit):
             assert known >= ({81} if number == 5 else {71} if number < 10 else {71, 72})
 
 
-def test_a_reader_goes_on_where_the_last_one_committed_and_hears_the_definitions_again(kit):
+def test_a_reader_goes_on_where_another_one_was_and_hears_the_definitions_again(kit):
     fill(kit, 20)
     first = kit.reader()
     assert [kit.number_of(r.payload) for r in first.read(100)][:3] == [1000, 0, 1]
-    first.commit()
-    seen = first.acknowledged - 1
-    first.read(100)
+    seen = first.sequence - 1
     second = kit.reader()
+    second.seek(first.position)
     found = second.read(1 << 20)
     assert found[0].kind == kit.DEFINE
     assert [kit.number_of(r.payload) for r in found[1:]] == list(range(seen, 20))
@@ -137,33 +136,6 @@ def test_a_segment_without_our_header_is_skipped(kit):
     assert len(found) < 30
 
 
-def test_acknowledged_segments_are_kept_for_a_while_and_others_always(kit):
-    fill(kit, 60, segment_bytes=300)
-    reader = kit.reader()
-    count = len(kit.segments())
-    reader.read(500)
-    assert reader.forget(0.0) == 0
-    reader.commit()
-    assert reader.forget(60.0) == 0
-    size = sum(path.stat().st_size for path in kit.segments())
-    freed = reader.forget(0.0)
-    assert 0 < len(kit.segments()) < count
-    assert freed == size - sum(path.stat().st_size for path in kit.segments())
-    assert kit.numbers(kit.reader())[-1] == 59
-
-
-def test_the_remaining_bytes_shrink_to_nothing(kit):
-    fill(kit, 60, segment_bytes=300)
-    reader = kit.reader()
-    before = reader.remaining_bytes()
-    assert before == sum(path.stat().st_size - 8 for path in kit.segments())
-    reader.read(500)
-    assert 0 < reader.remaining_bytes() < before
-    kit.numbers(reader)
-    reader.commit()
-    assert kit.reader().remaining_bytes() == 0
-
-
 def test_at_the_quota_layers_go_first_and_metrics_last(kit):
     writer = kit.writer(quota_bytes=100_000)
     for number in range(3000):
@@ -189,8 +161,9 @@ def test_released_bytes_make_room_again(kit):
     assert writer.crowded
     reader = kit.reader(live=True)
     reader.read(1 << 20)
-    reader.commit()
-    writer.release(reader.forget(0.0))
+    for path in kit.segments()[:-1]:
+        writer.release(path.stat().st_size)
+        path.unlink()
     writer.append(kit.VALUES, kit.frame(500))
     assert writer.dropped["metrics", "quota"] == dropped
     assert [kit.number_of(r.payload) for r in reader.read(1 << 20)] == [500]
