@@ -81,14 +81,19 @@ def histogram(tensor: torch.Tensor, edges: NDArray[np.float64]) -> Any:
     return flat.resolve_neg().numpy() if found.device.type == "cpu" else counted(flat, edges)
 
 
+_bounds: dict[torch.device, torch.Tensor] = {}
+
+
 def counted(flat: torch.Tensor, edges: NDArray[np.float64]) -> torch.Tensor:
     """Counts per bin of `edges`, sum and number of non-finite values of a flat float64 tensor, on its device.
 
-    Nothing here depends on a value that the host would have to know, so nothing waits.
+    Nothing here depends on a value that the host would have to know, so nothing waits; `edges` are always the same.
     """
     with torch.no_grad():
         finite = torch.isfinite(flat)
-        bounds = torch.from_numpy(edges.copy()).to(flat.device, non_blocking=True)
+        bounds = _bounds.get(flat.device)
+        if bounds is None:
+            bounds = _bounds[flat.device] = torch.tensor(edges.tolist(), dtype=torch.float64).to(flat.device)
         bins = (torch.bucketize(flat, bounds, right=False) - 1).clamp_(0, edges.size - 2)
         out = torch.zeros(edges.size + 1, dtype=torch.float64, device=flat.device)
         out.scatter_add_(0, bins, finite.to(torch.float64))

@@ -85,17 +85,25 @@ class MetricReader:
                 return None
             numbers = _numbers(values.values(), len(known))
         else:
-            if names is self._last:
-                known = self._last
-            else:
-                known = self._known.get(names if type(names) is tuple else tuple(islice(names, MAX_VALUES + 1)))
-                self._last = known or ()
+            known = self._last if names is self._last else self._listed(names)
             if known is None or type(values) is not np.ndarray or values.shape != (len(known),):
                 return None
             numbers = _array(values)
             if type(numbers) is Refused:
                 return None
         return None if numbers is None else Read(known, numbers)
+
+    def _listed(self, names: Any) -> tuple[str, ...] | None:
+        """The tuple that stands for a list or tuple of names; None when they are new."""
+        if type(names) is not tuple and type(names) is not list:
+            return None
+        try:
+            known = self._known.get(tuple(names))
+        except TypeError:
+            return None
+        if known is names:
+            self._last = known
+        return known
 
     def _slow(self, values: Any, names: Any) -> Read:
         tensor = tensor_type()
@@ -247,7 +255,8 @@ def step_of(step: Any) -> float | Refused:
     """A step, checked to lie in 0..MAX_STEP."""
     found = host_scalar(step)
     if isinstance(found, Refused):
-        return Refused("step", f"the step cannot be used ({found.told}): pass a number, step=…")
+        given = "no step was given" if step is None else f"the step is {_kind(step)}"
+        return Refused("step", f"{given}: pass the number of completed optimizer steps, step=…")
     if not 0.0 <= found <= MAX_STEP:
         return Refused("step", f"step {found:g} is outside 0..1e12: pass completed optimizer steps, floats allowed")
     return found

@@ -185,11 +185,13 @@ class Run:
         if session is None or not session.live:
             return
         try:
-            if not isinstance(values, Mapping):
+            try:
+                pairs = list(islice(values.items(), _MAX_HISTOGRAMS))
+            except Exception:
                 told = f"histograms are of type {type(values).__qualname__[:60]}: pass a dict of names and arrays"
                 self._refuse(session, (Refused("type", told),))
                 return
-            for name, one in islice(values.items(), _MAX_HISTOGRAMS):
+            for name, one in pairs:
                 if type(one) is tuple and len(one) == 2:
                     self._histogram(session, name, None, step, one[0], one[1], None)
                 else:
@@ -288,7 +290,11 @@ class Run:
         if session is None or not session.live:
             return
         try:
-            listed = [tags] if isinstance(tags, str) else list(islice(tags, _MAX_TAGS))
+            try:
+                listed = [tags] if isinstance(tags, str) else list(islice(tags, _MAX_TAGS))
+            except Exception:
+                self._refuse(session, (Refused("tag", "tags are no list: pass a str or a list of str"),))
+                return
             good, refused = [], []
             for tag in listed:
                 bad = reading.name_refused(tag)
@@ -304,8 +310,6 @@ class Run:
                 session.log(TagsChanged(now, added=fresh) if added else TagsChanged(now, removed=fresh))
         except InvalidValueError:
             raise
-        except TypeError:
-            self._refuse(session, (Refused("tag", "tags are no list: pass a str or a list of str"),))
         except Exception as error:
             session.failed("tags", error)
 

@@ -22,12 +22,12 @@ def _any_of(*lines: str) -> re.Pattern[str]:
 
 
 _SECRET = _any_of(
-    "password|passwd|passphrase|passcode|pwd|pass|secret|secrets|credential|credentials|creds|apikey|authkey|privatekey",
+    "[a-z]*password|[a-z]*passwd|passphrase|passcode|pwd|pass|secret|secrets|credential|credentials|creds|apikey|authkey|privatekey",
     "accesskey|secretkey|authtoken|accesstoken|apitoken|bearer|authorization|pat|dsn",
 )
 _BEFORE_KEY = _any_of(
     "api|auth|private|client|access|secret|encryption|signing|ssh|license|account|storage|master|service|deploy",
-    "session|shared|hmac|aes|rsa|gpg|pgp|wandb|neptune|comet|hf|openai|anthropic|aws|azure|gcp|webhook",
+    "session|shared|hmac|aes|rsa|gpg|pgp|wandb|neptune|comet|hf|openai|anthropic|aws|azure|gcp|webhook|kaggle",
 )
 _BEFORE_TOKEN = _any_of(
     "api|auth|access|bearer|refresh|hf|hub|huggingface|hugging|face|github|gitlab|git|wandb|neptune|comet|mlflow|slack",
@@ -41,7 +41,7 @@ _PLACE = _any_of("count|len|length|size|dim|dims|id|ids|idx|index|limit|max|min|
 _VALUES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
         r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b",
         r"\bhf_[A-Za-z0-9]{30,}\b",
         r"\bapi_org_[A-Za-z0-9]{30,}\b",
@@ -75,7 +75,7 @@ _AFTER = tuple(
         r"(?i)([?&;](?:x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|sig|"
         r"signature|token|access_token|api_?key|key|password|secret)=)[^&\s\"']+",
         r"(?i)((?:^|[\s'\",])--?[a-z0-9_.-]*(?:api[-_]?key|auth[-_]?key|private[-_]?key|access[-_]?key|secret|passwd|"
-        r"password|[-_.]token|-token|credentials?)(?:=|\s+|['\"],\s*['\"]))[^\s'\",]+",
+        r"password|[-_.]token|-token|credentials?)(?:=|\s+|['\"],\s*['\"])['\"]?)[^\s'\",]+",
         r"(?i)(\b[a-z0-9_]*(?:api_?key|private_?key|access_?key|auth_?key|secret|passwd|password|pwd|[a-z0-9]_token)"
         r"\s*=\s*['\"]?)[^\s'\",;&]+",
     )

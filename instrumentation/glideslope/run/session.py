@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
@@ -52,7 +53,10 @@ class Session:
         self._next_hook: ExceptHook = sys.excepthook
         self._dropped: dict[tuple[str, str], int] = {}
         self._errors: dict[str, int] = {}
+        self._counting = threading.RLock()
         self._stopped = False
+        self._writing: set[int] = set()
+        self._later: deque[Event] = deque()
         self.pending = Pending(lambda reason, values: self.drop("metrics", reason, values, ""))
         """Logged values that are on their way from a device."""
 
@@ -94,16 +98,40 @@ class Session:
         if writer is None:
             return
         try:
-            writer.write(event)
+            self._write(writer, event)
         except Exception as error:
             self.failed("log", error)
+
+    def _write(self, writer: EventWriter, event: Event) -> None:
+        """Write one event; one that comes from inside a write of this very thread goes behind that.
+
+        That is what finalizers and signal handlers of the training do when they log.
+        """
+        me = threading.get_ident()
+        if me in self._writing:
+            self._later.append(event)
+            return
+        while True:
+            self._writing.add(me)
+            try:
+                writer.write(event)
+            finally:
+                self._writing.discard(me)
+            # Asked after the mark is gone: a handler may have come in between.
+            if not self._later:
+                return
+            try:
+                event = self._later.popleft()
+            except IndexError:
+                return
 
     def drop(self, drop_class: str, reason: str, count: int, told: str) -> None:
         """Count what is not recorded; the first of each cause makes an event, with `told` as its sentence."""
         cause = (drop_class, reason)
-        first = cause not in self._dropped
-        # The event counts for one.
-        self._dropped[cause] = self._dropped.get(cause, 0) + count - first
+        with self._counting:
+            first = cause not in self._dropped
+            # The event counts for one.
+            self._dropped[cause] = self._dropped.get(cause, 0) + count - first
         if first:
             told = told or f"values were dropped: {reason}"
             marks = {"drop.class": drop_class, "drop.reason": reason}
@@ -124,7 +152,7 @@ class Session:
         writer = self._writer
         if writer is None:
             return
-        writer.write(event)
+        self._write(writer, event)
         if self.pending and type(event) is StepDone:
             self.pending.drain()
 
@@ -146,7 +174,13 @@ class Session:
                 loud=identity.local_rank == 0,
             )
             keep = KeepRule(first=self._capture.trace_first, every=self._capture.trace_every)
-            writer = EventWriter(resource, self._shipper.append, keep=keep)
+            writer = EventWriter(
+                resource,
+                self._shipper.append,
+                keep=keep,
+                series_budget=self._capture.series_budget,
+                layer_digits=self._capture.layer_digits or None,
+            )
         except Exception as error:
             _log.warning("glideslope stays off in this process: %s: %s", type(error).__name__, error)
             return False
@@ -204,19 +238,18 @@ class Session:
         dropped = dict(stats.dropped)
         for cause, count in list(self._dropped.items()):
             dropped[cause] = dropped.get(cause, 0) + count
-        writer.write(
-            Heartbeat(
-                time_ns=time.time_ns(),
-                step=self._recorder.step(),
-                queue_bytes=stats.queue_bytes,
-                lag_s=stats.lag_s,
-                sent_points=stats.sent_points,
-                replayed_points=stats.replayed_points,
-                overhead_s=self._recorder.overhead_s,
-                dropped=dropped,
-                errors={**self._recorder.errors(), **self._errors},
-            )
+        beat = Heartbeat(
+            time_ns=time.time_ns(),
+            step=self._recorder.step(),
+            queue_bytes=stats.queue_bytes,
+            lag_s=stats.lag_s,
+            sent_points=stats.sent_points,
+            replayed_points=stats.replayed_points,
+            overhead_s=self._recorder.overhead_s,
+            dropped=dropped,
+            errors={**self._recorder.errors(), **self._errors},
         )
+        self._write(writer, beat)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything logged so far was acknowledged; False when `timeout_s` seconds passed."""
@@ -259,6 +292,7 @@ class Session:
     def disown(self) -> None:
         """In a forked child: nothing that is logged through the parent's session leaves this process."""
         self._writer = None
+        self._counting = threading.RLock()
         self.pending.abandon()
 
     def _end_event(self) -> Happened:
