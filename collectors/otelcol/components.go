@@ -3,6 +3,8 @@
 package main
 
 import (
+	"glideslope/collectors/otelcol/storerelay"
+
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
@@ -64,6 +66,7 @@ func components() (otelcol.Factories, error) {
 		filestorage.NewFactory(),
 		healthcheckextension.NewFactory(),
 		bearertokenauthextension.NewFactory(),
+		storerelay.NewFactory(),
 	); err != nil {
 		return factories, err
 	}

@@ -56,7 +56,11 @@ function(config)
       ], 'none') + p.asBars + p.counts,
 
       p.row('Collector'),
-      lines('Points through the collector', 'Accepted from ranks and scrapes, sent to the stores, refused (ranks send again) and failed (lost).', [
+      lines('Requests of ranks', 'Metric requests of ranks, handed to the store, by the status of its answer: 503 means that ranks wait and send again.', [
+        ['{{http_response_status_code}}', q.relayed],
+      ], 'reqps'),
+      line('Bytes of ranks', 'Bytes of metric requests handed to the store, before compression.', q.relayedBytes, 'Bps', 'relayed'),
+      lines('Points through the pipelines', 'Accepted from scrapes and other senders, sent to the stores, refused and failed (lost). What ranks send is handed on and counted above.', [
         ['accepted', q.accepted],
         ['sent', q.sent],
         ['refused', q.refused],
@@ -64,8 +68,8 @@ function(config)
       ], 'si:values/s')
       + p.overrides([g.override.colored('refused', 'orange'), g.override.colored('failed', 'red')]),
       line('Queues', 'How full the queue on disk before each store is. A full queue makes ranks keep their values.', q.queueFill, 'percentunit', '{{exporter}}')
-      + p.bounds(min=0, max=1),
-      line('Collector memory', 'Resident memory of the collector.', q.collectorMemory, 'bytes', 'resident'),
+      + p.size(12, 7) + p.bounds(min=0, max=1),
+      line('Collector memory', 'Resident memory of the collector.', q.collectorMemory, 'bytes', 'resident') + p.size(12, 7),
 
       p.row('Stores'),
       line('Rows stored', 'Rows per second that each VictoriaMetrics took in.', q.rows, 'si:rows/s', '{{program}}'),

@@ -27,6 +27,8 @@ function(config)
     errorsAll: zero('sum(increase(%s{%s}[$__interval]))' % [m['train.telemetry.errors'], run]),
 
     // --- in the collector ---
+    relayed: 'sum by (http_response_status_code) (rate(%s[$__rate_interval]))' % m.otelcol_store_relay_requests_total,
+    relayedBytes: sumOf('otelcol_store_relay_bytes_total'),
     accepted: sumOf('otelcol_receiver_accepted_metric_points_total'),
     refused: zero(sumOf('otelcol_receiver_refused_metric_points_total')),
     sent: sumOf('otelcol_exporter_sent_metric_points_total'),

@@ -82,14 +82,18 @@ def fingerprint(recipe: Recipe, go: Toolchain) -> str:
             (go.version, go.target, recipe.package, recipe.tags, recipe.ldflags, sorted(recipe.added.items()))
         ).encode()
     )
-    for source in _sources(recipe):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    folder = _folder(recipe)
+    for source in _sources(folder):
+        digest.update(source.relative_to(folder).as_posix().encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _sources(recipe: Recipe) -> list[Path]:
-    folder = stack_file(*recipe.folder.split("/"))
-    return [folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))]
+def _folder(recipe: Recipe) -> Path:
+    return stack_file(*recipe.folder.split("/"))
+
+
+def _sources(folder: Path) -> list[Path]:
+    return [folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go"))]
 
 
 def fits(recipe: Recipe, path: str) -> str | None:
@@ -154,7 +158,7 @@ def ensure(
 
 
 def _check_release(recipe: Recipe, go: Toolchain) -> None:
-    text = _sources(recipe)[0].read_text("utf-8")
+    text = (_folder(recipe) / "go.mod").read_text("utf-8")
     directive = re.search(r"^go (\d+)\.(\d+)(?:\.(\d+))?", text, re.MULTILINE)
     needed = tuple(int(part or 0) for part in directive.groups()) if directive else ()
     if go.fixed and go.release < needed:
@@ -186,8 +190,11 @@ def _build(recipe: Recipe, home: Home, go: Toolchain, report: OnProgress, stop: 
     log.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for source in _sources(recipe):
-        shutil.copyfile(source, folder / source.name)
+    sources = _folder(recipe)
+    for source in _sources(sources):
+        copy = folder / source.relative_to(sources)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, copy)
     log.write_bytes(b"")
     report(BuildProgress(recipe.program, "compiling"))
     try:
