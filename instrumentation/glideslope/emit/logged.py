@@ -27,7 +27,7 @@ from glideslope.events import Happened, MetricsLogged, Severity
 
 _MS = 1_000_000
 _FEW = 64
-_SETS = 64
+_SETS = 4096
 _NAMES_IN_SETS = 1_000_000
 _NAMED_AT_MOST = 10
 
@@ -150,6 +150,10 @@ class LoggedMetrics:
 
     def _find(self, names: tuple[str, ...], preview: bool) -> _NameSet | None:
         """The set for a tuple that is new; None when none of its names has a series and there is no room left."""
+        if self._budget.left <= 0 and not any(self._key(name) in self._labels for name in names):
+            for name in names:
+                self._table.drop(name)
+            return None
         key = (preview, names)
         group = self._sets.get(key)
         if group is not None:
@@ -160,10 +164,6 @@ class LoggedMetrics:
             self._sets.move_to_end(key)
             return group
         group = self._open(names, preview)
-        if group.series.size == 0 and not group.repeats:
-            for name in names:
-                self._table.drop(name)
-            return None
         self._sets[key] = self._by_identity[id(names), preview] = group
         self._held += len(names)
         while len(self._sets) > 1 and (len(self._sets) > _SETS or self._held > _NAMES_IN_SETS):
@@ -174,8 +174,6 @@ class LoggedMetrics:
 
     def _open(self, names: tuple[str, ...], preview: bool) -> _NameSet:
         keys = [self._key(name) for name in names]
-        if self._budget.left <= 0 and not any(key in self._labels for key in keys):
-            return _NameSet(names, np.full(len(names), -1), self._table.context, preview)
         room = self._budget.left
         for key, name in zip(keys, names, strict=True):
             if key not in self._labels and room > 0:

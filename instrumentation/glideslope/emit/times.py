@@ -9,7 +9,7 @@ VictoriaMetrics keeps milliseconds and one sample per series and millisecond. Th
   series of the row. A row that asks for an earlier time than a row before it comes late, because its values were read
   from a device later, or another thread was faster: it gets its own time, or the first free millisecond after it, and
   pushes nothing. Free is known for the last rows; what comes later than these is treated as a clock that jumped back:
-  it goes behind the last one.
+  it goes behind the last one. So does a row that finds none of 100 milliseconds free.
 - A time that a person gave (`given`): that time, cut to milliseconds. Only a time that does not lie before the previous
   request of the series moves behind the last one used, so that many values in one second lose nothing. The answer
   depends on the calls for that series alone, so that doing the same upload twice stores everything once. Where a value
@@ -33,6 +33,7 @@ _MS = 1_000_000
 _REMEMBERED_MS = 4096
 _SETS_PER_MS = 16
 _LARGE = 64
+_TRIES = 100
 
 
 class SeriesTimes:
@@ -73,8 +74,8 @@ class SeriesTimes:
                 asked[columns] = wanted
             last[columns] = at
         else:
-            while self._is_taken(at, columns):
-                at += 1
+            tries = range(wanted, wanted + _TRIES)
+            at = next((ms for ms in tries if not self._is_taken(ms, columns)), latest + 1)
             asked[columns] = np.maximum(asked[columns], wanted)
             last[columns] = np.maximum(last[columns], at)
         rows = self._rows.get(at)

@@ -43,6 +43,13 @@ def attributes(pairs: Iterable[Any]) -> dict[str, Any]:
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}
 
 
+def number(point: Any) -> float:
+    """The value of a point, the count of a histogram; NaN where nothing was recorded."""
+    if hasattr(point, "bucket_counts"):
+        return float(point.count)
+    return point.as_double if point.WhichOneof("value") else math.nan
+
+
 def points(requests: Iterable[Request]) -> list[Point]:
     found = []
     for request in requests:
@@ -54,7 +61,7 @@ def points(requests: Iterable[Request]) -> list[Point]:
                 metric.name,
                 attributes(point.attributes),
                 point.time_unix_nano,
-                point.as_double if point.WhichOneof("value") else math.nan,
+                number(point),
                 metric.WhichOneof("data"),
                 bool(point.flags & 1),
                 attributes(resource.resource.attributes),
@@ -112,6 +119,12 @@ class Kit:
 
 @pytest.fixture
 def make_kit() -> type[Kit]:
+    return Kit
+
+
+@pytest.fixture(scope="session")
+def make_kit_once() -> type[Kit]:
+    """The same for property tests, which want no fixture that is made anew for each test."""
     return Kit
 
 

@@ -13,7 +13,19 @@ from glideslope import semconv
 from glideslope.emit import KeepRule
 from glideslope.emit.ids import chosen, trace_id
 from glideslope.errors import ConfigError, SemconvError
-from glideslope.events import Happened, Heartbeat, LayerStats, MetricsLogged, Phase, Severity, StepDone
+from glideslope.events import (
+    ConfigLogged,
+    Happened,
+    Heartbeat,
+    HistogramLogged,
+    LayerStats,
+    MetricsLogged,
+    Phase,
+    Severity,
+    StepDone,
+    TagsChanged,
+    TextLogged,
+)
 
 START = 1_800_000_000_000_000_000
 MS = 1_000_000
@@ -43,6 +55,12 @@ def everything(kit, step):
         LayerStats(5, START, "grad", ("a.weight", "b.weight"), ("norm", "max"), np.array([[1.0, 2.0], [3.0, 4.0]]))
     )
     kit.write(logged(START, 2.5, {"eval/loss": 0.25}))
+    kit.write(logged(START, 2.5, {"eval/loss": 0.5}, preview=0.25))
+    for edges in ([0.0, 1.0], [0.0, 2.0]):
+        kit.write(HistogramLogged(START, 3.0, "w", np.array(edges), np.array([4.0]), 1.0, nonfinite=1))
+    kit.write(TextLogged(START, 1, "samples", "Once upon a time"))
+    kit.write(ConfigLogged(START, {"model/width": 8}))
+    kit.write(TagsChanged(START, ("baseline",), ("old",)))
     kit.write(Heartbeat(START, 5, 1, 0.5, 7, 3, 0.01, {("layers", "quota"): 4}, {"hook": 2}))
     kit.write(Happened("train.run.start", START, "begun", step=1, attributes={"dist.world_size": 2}))
 
@@ -54,7 +72,7 @@ def test_every_name_and_attribute_on_the_wire_is_in_the_registry(kit, step):
     for point in seen:
         entry = semconv.metric(point.name)
         assert set(point.attributes) <= set(entry.attributes)
-        assert point.kind == {"gauge": "gauge", "counter": "sum"}[entry.instrument]
+        assert point.kind == {"gauge": "gauge", "counter": "sum", "histogram": "histogram"}[entry.instrument]
         assert set(point.resource) == {"service.name", "run.id", "run.attempt", "dist.rank", "host.name"}
     assert {span.name for span in kit.spans()} <= set(semconv.registry()["spans"])
     assert {record.event_name for record in kit.records()} <= set(semconv.event_names())
@@ -153,36 +171,6 @@ def test_infinite_layer_values_are_counted(kit, step):
     assert kit.series("train.nonfinite", what="grad") == [0, 1]
 
 
-def test_logged_metrics_keep_hostile_names_apart(kit):
-    names = ["eval/loss", "a\nb", "a\x00b", "x" * 20_000, "", 'q"{}', "\ud800"]
-    kit.write(logged(START, 1.0, {name: float(i) for i, name in enumerate(names)}))
-    kit.write(logged(START, 2.0, {"eval/loss": 9.0}))
-    found = kit.points("train.metric")
-    assert len({p.attributes["metric.name"] for p in found}) == len(names)
-    assert kit.series("train.metric", metric_name="eval/loss") == [0.0, 9.0]
-    assert sorted(p.value for p in found) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0]
-
-
-def test_a_non_finite_logged_value_is_counted_and_named_once(kit, step):
-    for number in range(3):
-        kit.write(logged(START, number, {"a": math.nan, "b": 1.0}))
-    kit.write(logged(START, 3, {"a": 1.0}))
-    kit.write(logged(START, 4, {"a": math.inf}))
-    kit.write(step(1))
-    assert [r.body.string_value for r in kit.records()] == ["not finite at step 0: a", "not finite at step 4: a"]
-    assert kit.series("train.nonfinite", what="metric") == [0, 1, 2, 3, 4]
-    assert kit.series("train.metric", metric_name="a") == [1.0]
-
-
-def test_series_beyond_the_budget_are_counted(make_kit):
-    kit = make_kit(series_budget=10)
-    kit.write(LayerStats(1, START, "grad", tuple("abcdefgh"), ("norm",), np.ones((8, 1))))
-    for number in range(2):
-        kit.write(logged(START, number, {"p": 1.0, "q": 1.0, "r": 1.0}))
-    assert len(kit.points()) == 8 + 4
-    assert kit.writer.dropped == {("metrics", "budget"): 2}
-
-
 def test_a_heartbeat_carries_info_and_self_telemetry(kit):
     kit.write(Heartbeat(START, 5, 11, 0.5, 7, 3, 0.01, {("layers", "quota"): 4}, {"hook": 2}))
     kit.write(Heartbeat(START + 5000 * MS, 5, 0, 0.0, 9, 3, 0.02, {("layers", "quota"): 4}, {"hook": 2}))
@@ -208,7 +196,7 @@ def test_the_end_marks_every_series_and_stops_metrics_but_not_events(kit, step):
     ended = [(p.name, tuple(sorted(p.attributes.items()))) for p in kit.points() if p.ended]
     assert len(ended) == len(set(ended))
     assert set(ended) == before
-    assert [r.event_name for r in kit.records()] == ["train.run.start", "train.run.end"]
+    assert [r.event_name for r in kit.records()][-2:] == ["train.run.start", "train.run.end"]
 
 
 def test_all_ranks_share_a_step_s_trace(make_kit, step):
