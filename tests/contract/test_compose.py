@@ -67,7 +67,8 @@ def test_the_gpu_overlay_fits_the_stack(loader: Path) -> None:
     assert "gpu-exporter" in json.loads(answer.stdout)["services"]
 
 
-@pytest.mark.parametrize("name", list(PROGRAMS))
+# The spool lies with the trainings, outside the containers: with Docker, `glideslope sync --follow` runs on the host.
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "sync"])
 def test_each_native_program_is_a_service_with_the_same_command_line(name: str, services: dict[str, Any]) -> None:
     native = PROGRAMS[name].arguments(INSIDE)
     if name == "server":
@@ -140,10 +141,12 @@ def test_the_config_file_that_the_command_names_is_mounted(name: str, services: 
 
 
 def test_health_checks_ask_the_page_that_the_supervisor_asks(services: dict[str, Any]) -> None:
-    checked = [name for name in PROGRAMS if "healthcheck" in services[name]]
+    checked = [name for name in PROGRAMS if "healthcheck" in services.get(name, {})]
     assert len(checked) >= 5
     for name in checked:
-        port, path = PROGRAMS[name].health
+        health = PROGRAMS[name].health
+        assert health is not None
+        port, path = health
         assert services[name]["healthcheck"]["test"][-1] == f"{Ports().url(port)}{path}"
 
 

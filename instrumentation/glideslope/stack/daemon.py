@@ -53,7 +53,9 @@ def answers(port: int, path: str, timeout_s: float) -> bool:
 
 
 def healthy(place: Place, program: Program) -> bool:
-    """True when the program's health page answers 200 now."""
+    """True when the program's health page answers 200 now, or when it has none."""
+    if program.health is None:
+        return True
     port, path = program.health
     return answers(getattr(place.ports, port), path, HEALTH_TIMEOUT_S)
 
@@ -67,7 +69,9 @@ class Watched:
         self.binary: Path | None = None
         self.child: subprocess.Popen[bytes] | None = None
         self.log = place.home.log / f"{program.name}.log"
-        self.state = ProgramState(title=program.title, url=place.ports.url(program.ports[0]), log=str(self.log))
+        self.state = ProgramState(
+            title=program.title, url=place.ports.url(program.ports[0]) if program.ports else "", log=str(self.log)
+        )
         self.crashes = 0
         self.next_start = 0.0
 

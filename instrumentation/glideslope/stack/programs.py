@@ -59,9 +59,9 @@ class Program:
     """Program name in `recipes`; empty for our own Python."""
     arguments: Callable[[Place], list[str]]
     ports: tuple[str, ...]
-    """Fields of `config.Ports` that it binds; the first is the one people open."""
-    health: tuple[str, str]
-    """Port field and path that answer 200 once it is ready."""
+    """Fields of `config.Ports` that it binds; the first is the one people open. Empty for one that only works away."""
+    health: tuple[str, str] | None
+    """Port field and path that answer 200 once it is ready; None: it is ready as soon as it runs."""
     after: tuple[str, ...] = ()
     """Programs that must be healthy before it starts."""
     refresh: str = ""
@@ -145,6 +145,10 @@ def _jaeger(place: Place) -> list[str]:
     return ["--config", str(place.root / "compose" / "jaeger.yaml")]
 
 
+def _sync(place: Place) -> list[str]:
+    return ["-m", "glideslope", "sync", "--follow"]
+
+
 def _server(place: Place) -> list[str]:
     # Whoever can reach more than loopback must show the token.
     beyond = [] if place.listen == LOOPBACK else ["--host", place.listen, "--auth", "token"]
@@ -210,6 +214,16 @@ _TABLE = (
         arguments=_collector,
         ports=("otlp_http", "otlp_grpc", "collector_health", "collector_metrics"),
         health=("collector_health", "/"),
+        sends=True,
+    ),
+    Program(
+        name="sync",
+        title="ships what ended trainings left (glideslope sync)",
+        binary="",
+        arguments=_sync,
+        ports=(),
+        health=None,
+        after=("collector",),
         sends=True,
     ),
     Program(
