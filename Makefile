@@ -87,7 +87,7 @@ wheel: viewer $(VENV)/.dev  ## build the wheel into dist/
 	@$(BIN)/python -m build --wheel --installer uv --outdir dist .
 
 bench: $(VENV)/.dev  ## measure overhead and ingestion
-	@$(BIN)/python tests/bench/overhead.py && $(BIN)/python tests/bench/ingest.py
+	@$(BIN)/python tests/bench/overhead.py && $(BIN)/python tests/bench/ingest/run.py
 
 clean:           ## remove what was made in the checkout
 	rm -rf $(VENV) dist $(VIEWER)/node_modules $(VIEWER)/dist tests/output
