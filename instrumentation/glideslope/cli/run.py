@@ -2,7 +2,8 @@
 """`glideslope run -- CMD…` and `glideslope sync [SPOOL]`.
 
 `run` starts the command with instrumentation, passes signals on, gives back its exit code, and ships what dead
-processes left. The command's stdout is not touched; our few lines go to stderr.
+processes left: those of the run first, then others', within one bound. `sync --follow` does it for as long as a node is
+up. The command's stdout is not touched; our few lines go to stderr.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +24,7 @@ from glideslope.config import Export, Home
 from glideslope.emit import RequestEncoder, suppress_instrumentation
 from glideslope.errors import GlideslopeError
 from glideslope.run.launch import LEFTOVERS_SHARE, prepare
-from glideslope.ship.sync import SyncReport
+from glideslope.ship.sync import SyncReport, follow
 from glideslope.ship.sync import sync as ship_spool
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -65,18 +68,17 @@ def start_and_wait(command: tuple[str, ...], environ: dict[str, str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def ship_leftovers(folder: Path, export: Export) -> SyncReport | None:
-    """Ship what processes below `folder` left, within the launcher's share of the exit timeout; never raises."""
-    if not folder.is_dir():
+def ship_leftovers(folder: Path, export: Export, deadline: float | None = None) -> SyncReport | None:
+    """Ship what processes below `folder` left and remove what is durable; never raises.
+
+    Ends at `deadline` (monotonic), by default after the launcher's share of the exit timeout.
+    """
+    now = time.monotonic()
+    timeout_s = export.exit_timeout_s * LEFTOVERS_SHARE if deadline is None else deadline - now
+    if not folder.is_dir() or timeout_s <= 0:
         return None
     try:
-        return ship_spool(
-            folder,
-            RequestEncoder,
-            export,
-            timeout_s=export.exit_timeout_s * LEFTOVERS_SHARE,
-            quiet=suppress_instrumentation,
-        )
+        return ship_spool(folder, RequestEncoder, export, timeout_s=timeout_s, quiet=suppress_instrumentation)
     except GlideslopeError as error:
         say(str(error))
         return None
@@ -92,10 +94,26 @@ def run(run_id: str, name: str, command: tuple[str, ...]) -> None:
     launch = prepare(command, run_id=run_id, name=name, home=home)
     say(f"run {launch.run_id} attempt {launch.attempt}, sent to {export.endpoint}")
     code = start_and_wait(launch.command, dict(launch.environ))
-    report = ship_leftovers(home.spool / launch.run_id, export)
+    deadline = time.monotonic() + export.exit_timeout_s * LEFTOVERS_SHARE
+    report = ship_leftovers(home.spool / launch.run_id, export, deadline)
     if report is not None and report.remaining_bytes:
         say(f"{report.remaining_bytes:,} bytes wait in {home.spool / launch.run_id}; send them later: glideslope sync")
+    elif report is not None:
+        # Nobody else may look after what earlier runs left; a receiver that answers is worth the rest of the time.
+        ship_leftovers(home.spool, export, deadline)
     sys.exit(code)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @click.command()
@@ -103,9 +121,20 @@ def run(run_id: str, name: str, command: tuple[str, ...]) -> None:
 @click.option(
     "--timeout", default=600.0, show_default=True, help="Seconds after which it stops; run it again to go on."
 )
-def sync(spool: Path | None, timeout: float) -> None:
+@click.option(
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Go on until SIGTERM: ship what dies, send again what a killed store lost, remove what is durable.",
+)
+def sync(spool: Path | None, timeout: float, following: bool) -> None:
     """Ship what a dead process left in its spool (default: every spool below $GLIDESLOPE_HOME/spool)."""
     folder = spool or Home.from_env().spool
+    if following:
+        with _stopped_by_signals() as stop:
+            say(f"ships what dead processes leave in {folder} to {Export.from_env().endpoint}")
+            follow(folder, RequestEncoder, Export.from_env(), stop, say=say, quiet=suppress_instrumentation)
+        return
     if not folder.is_dir():
         say(f"nothing to ship: {folder} does not exist")
         return
@@ -128,6 +157,7 @@ def sync(spool: Path | None, timeout: float) -> None:
         )
     for trouble in dict.fromkeys(report.troubles):
         click.echo(trouble, err=True)
-    say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}")
+    kept = f"; {report.kept} shipped spools stay until the store holds them for good" if report.kept else ""
+    say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}{kept}")
     if report.remaining_bytes:
         sys.exit(1)

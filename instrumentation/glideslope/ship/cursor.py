@@ -116,7 +116,7 @@ class Cursor:
         self._unsaved = True
         by = frozenset(epochs)
         if signal == METRICS:
-            now = max((self._confirmed.get(epoch, -math.inf) for epoch in by), default=0.0)
+            now = max((self._confirmed.get(epoch, self._clock()) for epoch in by), default=0.0)
             before = self._marks[-1] if self._marks else None
             if not by and before is None:
                 self.safe = end

@@ -34,7 +34,7 @@ _TRIES = 4
 """Requests in a row without an answer after which it gives up: the receiver is not there."""
 _POLL_S = 0.25
 FOLLOW_S = 3.0
-_LONGEST_PAUSE_S = 60.0
+_LONGEST_PAUSE_S, _BROKEN_S = 60.0, 600.0
 
 
 @dataclass(slots=True)
@@ -142,6 +142,10 @@ def follow(
                     ship.close(report)
                     due[folder] = time.monotonic() + ship.cursor.confirmable_in_s
                     _tell(folder, report, say)
+                except Exception as error:
+                    # One spool that cannot be read must not keep the others.
+                    due[folder] = time.monotonic() + _BROKEN_S
+                    say(f"{folder} cannot be shipped now ({type(error).__name__}: {error}): it is tried again later")
                 finally:
                     liveness.release(folder, liveness.SHIPPER)
                 if not reachable:

@@ -80,6 +80,17 @@ def test_nothing_to_sync_is_no_error(tmp_path: Path) -> None:
     assert "nothing to ship" in done.stderr
 
 
+def test_following_ends_well_on_sigterm_also_without_spools_and_receiver(tmp_path: Path) -> None:
+    environ = {**os.environ, "GLIDESLOPE_HOME": str(tmp_path), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "glideslope", "sync", "--follow"]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "ships what dead processes leave" in running.stderr.readline()
+        running.send_signal(signal.SIGTERM)
+        output, errors = running.communicate(timeout=30)
+    assert (output, errors, running.returncode) == ("", "", 0)
+
+
 def test_every_command_of_the_table_has_help_and_a_module(tmp_path: Path) -> None:
     listed = glideslope("--help", home=tmp_path)
     for name, (_, _, line) in COMMANDS.items():

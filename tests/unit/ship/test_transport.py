@@ -2,6 +2,7 @@
 """Replies are read without trust."""
 
 import email.utils
+import threading
 import time
 
 import pytest
@@ -83,3 +84,88 @@ def test_a_broken_reply_is_no_answer(raw_server, reply):
         connection.close()
 
     assert Transport(Export(endpoint=raw_server(handle).url)).post("metrics", b"x", read_s=5).status == 0
+
+
+def test_the_epoch_of_the_store_is_read_from_every_answer(receiver):
+    transport = Transport(Export(endpoint=receiver.endpoint))
+    assert transport.post("metrics", transport.compress(b"")).epoch == ""
+    receiver.epoch = "17.0"
+    assert transport.post("logs", transport.compress(b"")).epoch == "17.0"
+    receiver.answer(503)
+    assert transport.post("traces", transport.compress(b"")).epoch == "17.0"
+    transport.close()
+
+
+def dripping(head, piece):
+    """Send `head`, then `piece` again and again, ten times a second, in a thread of its own."""
+
+    def handle(connection):
+        def work():
+            try:
+                connection.recv(1 << 16)
+                connection.sendall(head)
+                while True:
+                    connection.sendall(piece)
+                    time.sleep(0.1)
+            except OSError:
+                return
+
+        threading.Thread(target=work, daemon=True).start()
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+    ],
+)
+def test_an_answer_that_drips_is_given_up_when_the_time_is_over(raw_server, head, piece):
+    transport = Transport(Export(endpoint=raw_server(dripping(head, piece)).url))
+    began = time.monotonic()
+    answer = transport.post("metrics", b"x", 0.5)
+    assert time.monotonic() - began < 3
+    assert answer.status == 0
+    transport.close()
+
+
+def test_an_endless_answer_is_read_up_to_a_bound(raw_server):
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    piece = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+    server = raw_server(dripping(head, piece * 3))
+    transport = Transport(Export(endpoint=server.url))
+    assert transport.post("metrics", b"x", 5).status == 200
+    assert transport.post("metrics", b"x", 5).status == 200
+    assert len(server.accepted) == 2, "a connection with a rest in it is not used again"
+    transport.close()
+
+
+def test_a_receiver_that_does_not_read_is_given_up_when_the_time_is_over(raw_server):
+    transport = Transport(Export(endpoint=raw_server(lambda connection: None).url))
+    began = time.monotonic()
+    assert transport.post("metrics", bytes(64 << 20), 0.5).status == 0
+    assert time.monotonic() - began < 3
+
+
+def test_a_slow_line_has_the_whole_time_for_sending(raw_server):
+    """Longer than the time to connect."""
+
+    def handle(connection):
+        def work():
+            left = 8 << 20
+            while left > 0:
+                time.sleep(0.01)
+                left -= len(connection.recv(1 << 16))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        threading.Thread(target=work, daemon=True).start()
+
+    transport = Transport(Export(endpoint=raw_server(handle).url))
+    assert transport.post("metrics", bytes(8 << 20), 30).status == 200
+    transport.close()
