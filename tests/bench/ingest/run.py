@@ -16,17 +16,20 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-import document
 import numpy as np
 import zstandard
-from chain import FORMS, Chain, running
 
 from glideslope.config import Export
 from glideslope.emit import EventWriter, RequestEncoder
 from glideslope.events import LayerStats
 from glideslope.ship import open_shipper
+
+sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "logging"))
+
+import document
+from chain import FORMS, Chain, running
+from peers import interpreter, make_environments
 
 COMMAND = ".venv/bin/python tests/bench/ingest/run.py"
 BARS = ("bar", "demanded", "measured", "met")
@@ -199,9 +202,6 @@ def main() -> int:
     if chosen.quick:
         load, rounds, python = Load(500, 20), 1, None
     else:
-        sys.path.insert(0, str(Path(__file__).parents[1] / "logging"))
-        from peers import interpreter, make_environments
-
         make_environments(["otel-gauge"], chosen.venvs)
         load, rounds, python = Load(chosen.series, chosen.steps), chosen.rounds, interpreter("otel-gauge", chosen.venvs)
     body = text(load, rounds, measure(load, rounds, python and Path(python)))

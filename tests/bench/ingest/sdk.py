@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same work through the OpenTelemetry metrics SDK: set every gauge, collect, export over OTLP/HTTP, step by step.
 
-In: endpoint, run, series, steps. Out: one JSON line {"wall", "cpu"} in seconds. Runs in an environment of its own, so it
-imports nothing of glideslope. The SDK keeps one value a series and collection, so a step is a collection.
+In: endpoint, run, series, steps. Out: one JSON line {"wall", "cpu"} in seconds. Runs in an environment of its own, so
+it imports nothing of glideslope. The SDK keeps one value a series and collection, so a step is a collection.
 """
 
 import json
