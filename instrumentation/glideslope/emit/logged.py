@@ -28,14 +28,16 @@ from glideslope.events import Happened, MetricsLogged, Severity
 _MS = 1_000_000
 _FEW = 64
 _SETS = 4096
-_NAMES_IN_SETS = 1_000_000
+_CHARACTERS_IN_SETS = 20_000_000
+"""Sets are forgotten when they hold more than this together; a name counts as its length and 100 more."""
 _NAMED_AT_MOST = 10
+_TOLD_AT_ONCE = 16
 
 
 class _NameSet:
     """What a tuple of names means."""
 
-    __slots__ = ("columns", "form", "kept", "lost", "names", "preview", "repeats", "series", "simple")
+    __slots__ = ("columns", "form", "kept", "lost", "names", "preview", "repeats", "series", "simple", "size")
 
     def __init__(self, names: tuple[str, ...], found: NDArray[np.intp], context: int, preview: bool) -> None:
         self.names, self.preview = names, preview
@@ -44,8 +46,8 @@ class _NameSet:
         """Positions of the values that have a series; None = all."""
         self.series = found if self.kept is None else found[good]
         """Series of the values that are kept."""
-        self.lost = [] if self.kept is None else [i for i in np.flatnonzero(~good).tolist() if i < len(names)]
-        """Positions of the names that have none."""
+        self.lost = [names[i] for i in np.flatnonzero(~good).tolist() if i < len(names)]
+        """Names that have none."""
         self.form = RowForm(context, self.series.size, self.series)
         self.columns: Columns = self.series
         if self.series.size == 1:
@@ -54,6 +56,7 @@ class _NameSet:
             self.columns = slice(int(self.series[0]), int(self.series[-1]) + 1)
         self.simple = len(names) < _FEW and self.kept is None and not preview
         """Whether rows may be packed without numpy."""
+        self.size = sum(map(len, names)) + 100 * len(names)
         self.repeats = len(set(names)) < len(names)
 
 
@@ -116,8 +119,8 @@ class LoggedMetrics:
         finite = np.isfinite(values)
         if self._any_bad or not finite.all():
             self._note_nonfinite(event, group, finite)
-        for position in group.lost:
-            self._table.drop(group.names[position])
+        if group.lost:
+            self._lose(group.lost)
         if event.preview is not None:
             values = np.concatenate([values, np.where(finite, event.preview, np.nan)])
         if group.kept is not None:
@@ -135,6 +138,12 @@ class LoggedMetrics:
                 form = RowForm(group.form.context, int(part.sum()), group.series[part])
                 self._table.put(form.pack(at * _MS, event.step, values[part]))
 
+    def _lose(self, names: Sequence[str]) -> None:
+        """Count one point of each name as dropped."""
+        for name in names[:_TOLD_AT_ONCE]:
+            self._table.drop(name, 0)
+        self._table.drop(names[0], len(names))
+
     def _write_in_turn(self, event: MetricsLogged) -> None:
         """Write a set in which a name occurs several times as several sets."""
         turns: list[dict[str, float]] = []
@@ -151,8 +160,7 @@ class LoggedMetrics:
     def _find(self, names: tuple[str, ...], preview: bool) -> _NameSet | None:
         """The set for a tuple that is new; None when none of its names has a series and there is no room left."""
         if self._budget.left <= 0 and not any(self._key(name) in self._labels for name in names):
-            for name in names:
-                self._table.drop(name)
+            self._lose(names)
             return None
         key = (preview, names)
         group = self._sets.get(key)
@@ -165,11 +173,11 @@ class LoggedMetrics:
             return group
         group = self._open(names, preview)
         self._sets[key] = self._by_identity[id(names), preview] = group
-        self._held += len(names)
-        while len(self._sets) > 1 and (len(self._sets) > _SETS or self._held > _NAMES_IN_SETS):
+        self._held += group.size
+        while len(self._sets) > 1 and (len(self._sets) > _SETS or self._held > _CHARACTERS_IN_SETS):
             (kind, _), oldest = self._sets.popitem(last=False)
             self._by_identity.pop((id(oldest.names), kind), None)
-            self._held -= len(oldest.names)
+            self._held -= oldest.size
         return group
 
     def _open(self, names: tuple[str, ...], preview: bool) -> _NameSet:

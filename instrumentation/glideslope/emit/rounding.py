@@ -37,5 +37,6 @@ def rounded(values: NDArray[np.float64], digits: NDArray[np.int8]) -> NDArray[np
     for index in np.flatnonzero(~inside).tolist():
         made[index] = float(f"{some[index]:.{wanted[index] - 1}e}")
     out = values.copy()
-    out[chosen] = made
+    # The largest doubles would round to infinity.
+    out[chosen] = np.where(np.isfinite(made), made, some)
     return out

@@ -12,7 +12,10 @@ from glideslope.emit.frames import Definition, SeriesGroup
 
 
 def test_a_definition_comes_back():
-    groups = (SeriesGroup("train.lr", "gauge", "", {}, ("optim.group",), [(0,), (1,)]),)
+    groups = (
+        SeriesGroup("train.lr", "gauge", "", {}, ("optim.group",), [(0,), (1,)], digits=4),
+        SeriesGroup("train.histogram", "histogram", "", {}, (), [], (0.1, 1e-300)),
+    )
     made = Definition(3, 7, {"run.id": "ü", "dist.rank": 2, "x": True, "y": 0.5}, 12, groups)
     payload = frames.pack_definition(made)
     assert frames.head(payload) == (3, 2)
@@ -50,3 +53,30 @@ def test_ends_and_objects_come_back():
 
 def test_classes_are_those_of_the_registry():
     assert list(frames.CLASS_NAMES) == semconv.registry()["attributes"]["drop.class"]["values"]
+
+
+def test_a_run_of_series_costs_four_bytes_however_long_it_is():
+    values = np.arange(100) / 7
+    payload = frames.pack_array(1, 2, 3.0, values, np.arange(50, 150, dtype=np.uint32))
+    assert len(payload) == 8 + 24 + 4 + 800
+    row = frames.unpack_row(payload)
+    assert row.columns is not None
+    assert row.columns.tolist() == list(range(50, 150))
+    assert row.values.tolist() == values.tolist()
+    assert frames.unpack_row(frames.pack_array(1, 2, 3.0, values, np.arange(100, dtype=np.uint32))).columns is None
+
+
+@pytest.mark.parametrize("columns", [None, [0, 1], [3, 4], [7, 3]])
+def test_rows_of_few_values_are_the_same_whichever_way_they_are_packed(columns):
+    form = frames.RowForm(5, 2, None if columns is None else np.array(columns))
+    assert form.pack_few(9, 1.5, [0.1, -0.0]) == form.pack(9, 1.5, np.array([0.1, -0.0]))
+
+
+@pytest.mark.parametrize(("largest", "width"), [(255, 1), (256, 2), (65_536, 4), (2**32, 8), (2**63, 8)])
+def test_histograms_come_back_in_as_few_bytes_as_their_counts_need(largest, width):
+    payload = frames.pack_histogram(1, 2, 3, 4.5, math.nan, np.array([0, largest, 1], np.uint64))
+    assert len(payload) == 8 + 40 + 3 * width
+    row = frames.unpack_histogram(payload)
+    assert (row.context, row.series, row.time_ns, row.step) == (1, 2, 3, 4.5)
+    assert math.isnan(row.total)
+    assert row.counts.tolist() == [0, largest, 1]
