@@ -5,6 +5,7 @@ In: results of all rounds. Out: Markdown. Imports `processes`, `peers`, `tools`,
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ CALLS = {
     "tensorboardX": "`add_scalar` for each value",
     "mlflow": "`log_metrics(dict, step)`, SQLite",
     "otel-gauge": "`Gauge.set` for each value, OTLP once a second",
+    "control": "`sum(dict.values())`, nothing is logged",
 }
 LIMITS = (
     ("glideslope", 1, 10),
@@ -85,24 +87,28 @@ class Figures:
         """The fewest steps that were found after a kill."""
         return min((r.survived for r in self.results if r.tool == tool and r.survived >= 0), default=None)
 
-    def text(self, command: str) -> str:
+    def text(self, command: str, kill_pause_s: float) -> str:
         """The whole block."""
         return "\n\n".join(
             (
-                f"Machine: {machine()}. Command: `{command}`.",
+                f"Machine: {machine()}. Command: `{command}`. Rounds: {self._rounds()}.",
                 "Microseconds of the calling thread for one step of 1, 100 and 10,000 values, first calls left out, "
                 f"each call **after other work**. {self._counted('paced')}",
                 table(TIMES, [self._times(tool, "paced") for tool in self.tools]),
                 f"The same with calls **back to back**. {self._counted('rushed')}",
                 table(TIMES, [self._times(tool, "rushed") for tool in self.tools]),
                 "Runs of 10,000 values a step: time from the last call to the end of the process, CPU of all processes "
-                "of the tool, bytes of its files (random values). Last column: 300 steps of 10 values, 10 ms apart, "
-                "then SIGKILL of all processes of the tool right after the last call; whole steps that its own reader "
-                "or file format gives back (fewest of all rounds).",
+                "of the tool, bytes of its files (random values). Last column: 300 steps of 10 values, "
+                f"{kill_pause_s * 1e3:.0f} ms apart, then SIGKILL of all processes of the tool right after the last call; "
+                "whole steps that its own reader or file format gives back (fewest of all rounds).",
                 table(COSTS, [self._costs(tool) for tool in self.tools]),
                 table(BARS, self._bars()),
             )
         )
+
+    def _rounds(self) -> int:
+        keys = Counter((result.tool, result.count) for result in self.results if result.survived < 0)
+        return max(keys.values(), default=0)
 
     def _counted(self, mode: str) -> str:
         calls = {n: [s.calls for (_, m, o), s in self.spreads.items() if (m, o) == (n, mode) and s] for n in SIZES}
@@ -119,7 +125,7 @@ class Figures:
     def _costs(self, tool: str) -> list[str]:
         wide = [r for r in self.results if r.tool == tool and r.count == SIZES[-1] and r.values]
         written = sum(r.values for r in wide)
-        keeps = tool not in ("otel-gauge", "glideslope-sending")
+        keeps = tool not in ("otel-gauge", "glideslope-sending", "control")
         survived = self.survived(tool)
         return [
             tool,
@@ -153,6 +159,10 @@ class Figures:
             for size in SIZES:
                 ratios = both(tool, size, lambda s: s.p99 / s.median)
                 bar(f"{tool}, {values(size)}, p99 / median", "≤", 3, "×", *ratios)
+        for size in SIZES:
+            spreads = both("control", size, lambda s: s.p99 / s.median)
+            told = [f"{number(value)} ×" if value else "–" for value in spreads]
+            rows.append([f"control, {values(size)}, p99 / median", "–", told[0], "–", told[1], "–"])
         for size in SIZES:
             pairs = zip(
                 *(both(tool, size, lambda s: s.median) for tool in ("glideslope", "neptune-scale")), strict=True

@@ -18,7 +18,9 @@ PEERS: dict[str, dict] = tomllib.loads(Path(__file__).with_name("peers.toml").re
 
 def version(tool: str) -> str:
     """Name and version of the package that a tool is."""
-    return PEERS[tool]["package"].replace("==", " ") if tool in PEERS else f"glideslope {__version__}"
+    if tool in PEERS:
+        return PEERS[tool]["package"].replace("==", " ")
+    return "–" if tool == "control" else f"glideslope {__version__}"
 
 
 def interpreter(tool: str, folder: Path) -> str:

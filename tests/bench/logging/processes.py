@@ -36,9 +36,9 @@ class Job:
     """Other work between two steps."""
     warm: int = 10
     """First calls, which are not counted."""
-    at_least: int = 8
+    at_least: int = 6
     """Steps after which `limit_s` may end the job."""
-    limit_s: float = 6.0
+    limit_s: float = 4.0
     kill: bool = False
     replay: str = ""
     """File of float64 (steps, count) to log instead; names stand line by line in the same with `.names`."""
