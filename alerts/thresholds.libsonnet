@@ -68,6 +68,10 @@
       // A rank reports its lag with each heartbeat; a window of six of them outlives a missed one.
       telemetryLag: { seconds: 30, window: '30s', 'for': '15s' },
       telemetryDrops: { window: '5m' },
+      // Four times the budget of 0.5 % for minutes is no start-up effect.
+      telemetryOverhead: { share: 0.02, window: '2m', 'for': '3m' },
+      // After an unclean restart of the store ranks repeat up to a minute of values; that is no tenth of a longer window.
+      telemetryReplays: { share: 0.1, window: '10m', 'for': '10m' },
       collectorDown: { window: '30s', 'for': '15s' },
     },
   },

@@ -5,6 +5,8 @@ local m = names.metrics;
 function(config)
   local lag = config.thresholds.telemetryLag;
   local drops = config.thresholds.telemetryDrops;
+  local overhead = config.thresholds.telemetryOverhead;
+  local replays = config.thresholds.telemetryReplays;
   local collector = config.thresholds.collectorDown;
 
   [
@@ -30,6 +32,32 @@ function(config)
           annotations: {
             summary: 'Telemetry of a training is being dropped.',
             description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: {{ $value | printf "%.0f" }} {{ $labels.drop_class }} dropped in ' + drops.window + ', reason {{ $labels.drop_reason }}.',
+          },
+        },
+        {
+          alert: 'TelemetryOverhead',
+          expr: 'max by (run_id, run_attempt) (rate(%s[%s])) > %g' % [m['train.telemetry.overhead'], overhead.window, overhead.share],
+          'for': overhead['for'],
+          labels: { severity: 'warning', component: 'telemetry' },
+          annotations: {
+            summary: 'Telemetry takes too much of the training time.',
+            description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }}: instrumentation took {{ $value | humanizePercentage }} of the time on the worst rank.',
+          },
+        },
+        {
+          alert: 'TelemetryReplays',
+          expr: 'sum by (run_id, run_attempt) (increase(%s[%s])) > %g * sum by (run_id, run_attempt) (increase(%s[%s]))' % [
+            m['train.telemetry.replays'],
+            replays.window,
+            replays.share,
+            m['train.telemetry.points'],
+            replays.window,
+          ],
+          'for': replays['for'],
+          labels: { severity: 'info', component: 'telemetry' },
+          annotations: {
+            summary: 'Telemetry is sent again and again.',
+            description: 'Run {{ $labels.run_id }} attempt {{ $labels.run_attempt }} sent {{ $value | printf "%.0f" }} points more than once in ' + replays.window + ': answers are lost on the way, or the store restarts over and over. No value is lost or doubled.',
           },
         },
         {

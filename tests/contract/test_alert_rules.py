@@ -71,6 +71,8 @@ def test_the_alerts_are_the_documented_ones() -> None:
         "CollectorDown",
         "TelemetryDrops",
         "TelemetryLag",
+        "TelemetryOverhead",
+        "TelemetryReplays",
         "TrainDataStall",
         "TrainFailed",
         "TrainLossSpike",
