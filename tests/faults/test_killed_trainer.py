@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from reconcile import ROUNDS, Trainer, seeded, settle
 
 from glideslope.config import Export
 from glideslope.emit import RequestEncoder
 from glideslope.ship import sync
+from glideslope.store.victoria import Victoria
 from glideslope.testing import OtlpReceiver
 
 CHILD = """
@@ -55,6 +59,31 @@ def accepted(output: bytes) -> int:
 def samples(receiver: OtlpReceiver) -> set[tuple[int, float]]:
     """(time, value) as a store with deduplication sees them."""
     return {(point.time_ns, point.value) for point in receiver.metrics("train.metric")}
+
+
+def test_a_trainer_that_is_killed_at_random_moments_misses_and_doubles_nothing(
+    private_stack: Callable[..., Any], tmp_path: Path
+) -> None:
+    rng, stack = seeded(), private_stack("live", "collector")
+    trainers: list[Trainer] = []
+    with Victoria(stack.live) as store:
+        for number in range(ROUNDS):
+            trainer = Trainer(tmp_path, stack.otlp_http, "r", number, pause_s=rng.choice([0.0002, 0.002, 0.02]))
+            trainers.append(trainer)
+            try:
+                trainer.wait_for_steps(1)
+                time.sleep(rng.uniform(0.0, 1.5))
+            finally:
+                trainer.kill()
+            report = sync(tmp_path / "spool", RequestEncoder, Export(endpoint=stack.otlp_http))
+            assert (report.remaining_bytes, report.dropped, report.living) == (0, 0, 0), report
+            assert report.kept == number + 1, "nothing is removed before it is durable"
+            total = settle(store, [trainer], 10)
+            assert total.exact, (number, total)
+        total = settle(store, trainers, 10)
+    print(f"rounds={ROUNDS} {total}")
+    assert total.exact, total
+    assert total.points >= ROUNDS
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A collector that is killed again and again under a trainer that goes on costs no value."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from reconcile import ROUNDS, Trainer, kill_program, pids, seeded, settle, wait_until_back
+
+from glideslope.store.victoria import Victoria
+
+
+def test_a_collector_that_is_killed_at_random_moments_misses_and_doubles_nothing(
+    private_stack: Callable[..., Any], tmp_path: Path
+) -> None:
+    rng, stack = seeded(), private_stack("live", "collector")
+    trainer = Trainer(tmp_path, stack.otlp_http, "r")
+    try:
+        trainer.wait_for_steps(100)
+        with Victoria(stack.live) as store:
+            for _ in range(ROUNDS):
+                time.sleep(rng.uniform(0.0, 2.0))
+                before = pids(stack, "collector")
+                kill_program(stack, "collector")
+                wait_until_back(stack, before)
+            done, replayed, dropped = trainer.finish()
+            total = settle(store, [trainer], 30)
+    finally:
+        trainer.kill()
+    print(f"rounds={ROUNDS} {total} replayed={replayed} dropped={dropped}")
+    assert done
+    assert total.exact, total
+    assert total.points > 100
+    assert dropped == 0

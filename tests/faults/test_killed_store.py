@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VictoriaMetrics, killed again and again under a trainer that goes on, loses nothing that it had acknowledged."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from reconcile import ROUNDS, Trainer, kill_program, pids, seeded, settle, wait_until_back
+
+from glideslope.store.victoria import Victoria
+
+RETAIN_S = 15.0
+"""Shorter than the default, so that what is durable is forgotten within the test; up to 10.5 s were seen lost."""
+
+
+def test_a_store_that_is_killed_at_random_moments_misses_and_doubles_nothing(
+    private_stack: Callable[..., Any], tmp_path: Path
+) -> None:
+    rng, stack = seeded(), private_stack("live", "collector")
+    trainer = Trainer(tmp_path, stack.otlp_http, "r", retain_s=RETAIN_S)
+    try:
+        trainer.wait_for_steps(100)
+        with Victoria(stack.live) as store:
+            for number in range(ROUNDS):
+                # Most lives are short; some are long enough for the trainer to forget what is durable.
+                time.sleep(rng.uniform(RETAIN_S, RETAIN_S + 6) if number % 6 == 5 else rng.uniform(0.2, 4.0))
+                before = pids(stack, "live")
+                kill_program(stack, "live")
+                wait_until_back(stack, before)
+            done, replayed, dropped = trainer.finish()
+            total = settle(store, [trainer], 30)
+    finally:
+        trainer.kill()
+    print(f"rounds={ROUNDS} {total} replayed={replayed} dropped={dropped}")
+    assert done
+    assert total.exact, total
+    assert total.points > 100
+    assert dropped == 0
+    assert replayed > 0
