@@ -101,11 +101,14 @@ class LoggedMetrics:
         if (
             group.simple
             and not self._any_bad
-            and not event.timed
+            and not (event.timed and len(names) > 1)
             and not isinstance(values, np.ndarray)
             and math.isfinite(sum(values))
         ):
-            at = self._times.taken(group.columns, event.time_ns)
+            if event.timed:
+                at, _ = self._times.given(group.columns, event.time_ns)[0]
+            else:
+                at = self._times.taken(group.columns, event.time_ns)
             self._table.put(group.form.pack_few(at * _MS, event.step, values))
             return
         self._write_array(event, group)

@@ -9,6 +9,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA
 
 from glideslope.emit import RequestEncoder
+from glideslope.emit.frames import Definition
+from glideslope.emit.histogram_block import HistogramBlock
 from glideslope.emit.histograms import SETS_PER_NAME
 from glideslope.events import HistogramLogged
 
@@ -159,3 +161,10 @@ def test_definitions_may_repeat_and_grow(kit):
     for _ in range(2):
         requests = [r for r in encoder(kit.frames) if r.signal == "metrics"]
         assert sum(r.points for r in requests) == 2
+    (block,) = encoder._histograms.values()
+    assert len(block) == 2
+
+
+def test_a_definition_that_leaves_a_gap_is_refused():
+    with pytest.raises(ValueError, match="lacks 1 series before series 1"):
+        HistogramBlock(Definition(5, 0, {}, START, ())).extend(Definition(5, 1, {}, START, ()))

@@ -99,6 +99,15 @@ def test_a_preview_is_not_a_committed_value(kit):
     assert kit.series("train.metric") == [0.7]
 
 
+def test_the_same_names_may_be_committed_and_previewed_by_turns(kit):
+    names = ("acc",)
+    for number in range(3):
+        kit.write(MetricsLogged(START + number * MS, number, names, (0.5,), preview=0.1))
+        kit.write(MetricsLogged(START + number * MS, number, names, (0.75,)))
+    assert kit.series("train.metric") == [0.75] * 3
+    assert kit.series("train.metric.preview") == [0.5] * 3
+
+
 @pytest.mark.parametrize("values", [(math.nan, 1.0), (math.inf, -math.inf), (1e308, 1e308)])
 @pytest.mark.parametrize("make", [tuple, np.array])
 def test_no_non_finite_value_slips_through_and_no_large_one_is_taken_for_one(kit, values, make):
@@ -114,6 +123,8 @@ def test_the_event_of_a_non_finite_value_names_metric_and_step(kit, step, carrie
     (record,) = kit.records()
     marks = {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in record.attributes}
     assert marks == {"what": "metric", "metric.name": "eval/loss", "train.step": carried}
+    assert type(marks["train.step"]) is type(carried)
+    assert bool(record.trace_id) == isinstance(carried, int)
     assert record.body.string_value == f"not finite at step {step:g}: eval/loss"
     # A process that completes no step sends the count all the same, at once and with each heartbeat.
     kit.write(Heartbeat(START + 100 * MS, 0))
