@@ -77,15 +77,19 @@ class MetricReader:
 
     def _fast(self, values: Any, names: Any) -> Read | None:
         """Known names with plain host numbers; None for everything else."""
+        last = self._last
         if names is None:
             if type(values) is not dict:
                 return None
-            known = self._known.get(tuple(values))
+            key = tuple(values)
+            # Comparing the same str objects costs half of hashing them.
+            known = last if key == last else self._known.get(key)
             if known is None:
                 return None
+            self._last = known
             numbers = _numbers(values.values(), len(known))
         else:
-            known = self._last if names is self._last else self._listed(names)
+            known = last if names is last else self._listed(names)
             if known is None or type(values) is not np.ndarray or values.shape != (len(known),):
                 return None
             numbers = _array(values)
@@ -172,9 +176,10 @@ class MetricReader:
         if not names:
             return ()
         known = self._known.setdefault(names, names)
-        while len(self._known) > _NAME_SETS:
-            # Two threads may find the same oldest entry.
-            self._known.pop(next(iter(self._known)), None)
+        if len(self._known) > _NAME_SETS:
+            # A copy, because a signal handler or another thread may log, and so add a set, at any moment.
+            for oldest in list(self._known)[:-_NAME_SETS]:
+                self._known.pop(oldest, None)
         return known
 
 
