@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -56,18 +57,20 @@ class Delivery:
         threads: int = sum(WINDOW.values()),
         say: Callable[[str], None] = _log.warning,
         inform: Callable[[str], None] = _log.info,
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`where` names the receiver in warnings; `say` is told each kind of trouble once, `inform` each replay.
 
-        `live()`: whether the spool's writer may still append; `newest()`: sequence number of its last record.
+        `live()`: whether the spool's writer may still append; `newest()`: sequence number of its last record; `quiet`
+        wraps the threads that post.
         """
         self.ledger = Ledger(where, str(cursor.directory), say, inform)
         self._cursor, self._newest, self._clock = cursor, newest, clock
         self._deadline: float | None = None
         self._tries = dict.fromkeys(SIGNALS, 0)
         self._wanted_sequence = 0
-        self._posters: Posters[Request] = Posters(transport.post, threads)
+        self._posters: Posters[Request] = Posters(transport.post, threads, quiet)
         quarantine = Quarantine(cursor.directory)
         self.lanes = {
             signal: Lane(

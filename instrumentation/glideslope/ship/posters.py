@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, Protocol, TypeVar
 
 from glideslope.ship.transport import Answer
@@ -34,9 +35,14 @@ R = TypeVar("R", bound=Postable)
 class Posters(Generic[R]):
     """Posts each request in the next free thread; with no thread at all, in the caller's."""
 
-    def __init__(self, post: Callable[[str, bytes, float], Answer], threads: int) -> None:
-        """`post(signal, body, read_s)` must not raise and must be bounded in time."""
-        self._post = post
+    def __init__(
+        self,
+        post: Callable[[str, bytes, float], Answer],
+        threads: int,
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`post(signal, body, read_s)` must be bounded in time; `quiet` wraps the life of each thread."""
+        self._post, self._quiet = post, quiet
         self._work: queue.SimpleQueue[tuple[R, float] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[R, Answer] | None] = queue.SimpleQueue()
         self._wanted, self._started = threads, 0
@@ -76,10 +82,11 @@ class Posters(Generic[R]):
             self._work.put(None)
 
     def _run(self) -> None:
-        while (item := self._work.get()) is not None:
-            request, read_s = item
-            try:
-                answer = self._post(request.signal, request.body, read_s)
-            except Exception as error:
-                answer = Answer(0, f"{type(error).__name__}: {error}"[:200])
-            self._answers.put((request, answer))
+        with self._quiet():
+            while (item := self._work.get()) is not None:
+                request, read_s = item
+                try:
+                    answer = self._post(request.signal, request.body, read_s)
+                except Exception as error:
+                    answer = Answer(0, f"{type(error).__name__}: {error}"[:200])
+                self._answers.put((request, answer))

@@ -117,7 +117,7 @@ def open_shipper(
 
     `encode(frames, max_points, max_bytes)` turns (kind, payload) frames into OTLP requests, in the sender thread.
     `retain_s`: see `cursor`; `paths` replaces the signal paths behind the endpoint; `quiet` is entered by
-    the thread (it keeps other instrumentations from tracing our requests). Of the ranks of a node one is `loud`: the
+    each thread (it keeps other instrumentations from tracing our requests). Of the ranks of a node one is `loud`: the
     others log their warnings at debug level. Raises nothing: a folder that cannot be
     written shows in the drop counters and is tried again.
     """
@@ -135,6 +135,7 @@ def open_shipper(
         newest=lambda: writer.sequence,
         say=_log.warning if loud else _log.debug,
         inform=_log.info if loud else _log.debug,
+        quiet=quiet,
     )
     sender = Sender(writer, cursor, delivery, quiet=quiet)
     shipper = Shipper(writer, delivery, sender)

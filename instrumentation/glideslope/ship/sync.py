@@ -100,7 +100,7 @@ def sync(
             try:
                 report.spools += 1
                 if reachable:
-                    ship = _Spool(folder, encode_factory(), export, retain_s, report.troubles.append)
+                    ship = _Spool(folder, encode_factory(), export, retain_s, report.troubles.append, quiet)
                     reachable = ship.ship(lambda: time.monotonic() >= deadline, partial(_show, progress, done, total))
                     ship.close(report)
                 left = _waiting(folder)
@@ -137,7 +137,8 @@ def follow(
                 if stop.is_set() or now < due.get(folder, 0.0) or liveness.lives(folder) or not _claimed(folder):
                     continue
                 try:
-                    ship, report, tried = _Spool(folder, encode_factory(), export, retain_s, say), SyncReport(), True
+                    report, tried = SyncReport(), True
+                    ship = _Spool(folder, encode_factory(), export, retain_s, say, quiet)
                     reachable = ship.ship(stop.is_set, lambda sent: None, patient=False)
                     ship.close(report)
                     due[folder] = time.monotonic() + ship.cursor.confirmable_in_s
@@ -172,11 +173,19 @@ class _Spool:
     """One spool of a dead process."""
 
     def __init__(
-        self, folder: Path, encode: Encode, export: Export, retain_s: float, say: Callable[[str], None]
+        self,
+        folder: Path,
+        encode: Encode,
+        export: Export,
+        retain_s: float,
+        say: Callable[[str], None],
+        quiet: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self.cursor = Cursor(folder, retain_s)
         self._folder, self._transport = folder, Transport(export)
-        self._delivery = Delivery(self.cursor, encode, self._transport, export.endpoint, say=say, inform=say)
+        self._delivery = Delivery(
+            self.cursor, encode, self._transport, export.endpoint, say=say, inform=say, quiet=quiet
+        )
         self._delivery.start()
         self._started = self._delivery.waiting_bytes()
 
@@ -192,7 +201,7 @@ class _Spool:
                     return True
                 asked = True
                 delivery.lanes[METRICS].ask()
-            elif all(lane.state is State.IDLE or _stuck(lane, patient) for lane in lanes):
+            elif all(not lane.in_flight and (lane.state is State.IDLE or _stuck(lane, patient)) for lane in lanes):
                 return any(lane.state is State.IDLE for lane in lanes) and not _stuck(delivery.lanes[METRICS], patient)
         return True
 

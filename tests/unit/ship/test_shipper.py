@@ -16,6 +16,7 @@ from glideslope.config import Export
 from glideslope.emit import EventWriter, RequestEncoder, suppress_instrumentation
 from glideslope.events import MetricsLogged
 from glideslope.ship import open_shipper
+from glideslope.ship.delivery import WINDOW
 
 RESOURCE = {"service.name": "t", "run.id": "r", "run.attempt": 0, "dist.rank": 0, "host.name": "h"}
 
@@ -140,6 +141,40 @@ def test_a_hung_receiver_does_not_hold_up_the_end(run, raw_server, eventually, b
     stop.set()
 
 
+def test_a_receiver_that_wants_more_time_than_there_is_does_not_hold_up_the_end(run, receiver):
+    receiver.answer(503, retry_after_s=60)
+    shipper = run()
+    shipper.log(0, 5)
+    began = time.monotonic()
+    assert not shipper.close(60)
+    assert time.monotonic() - began < 30
+    assert 1 <= len(receiver.requests) <= 4
+
+
+def test_a_busy_receiver_is_asked_again_within_the_bound(run, receiver):
+    receiver.answer(503)
+    shipper = run()
+    shipper.log(0, 5)
+    began = time.monotonic()
+    assert not shipper.close(2.0)
+    assert time.monotonic() - began < 5
+    assert len(receiver.requests) >= 2
+    assert dict(shipper.stats().dropped) == {}
+
+
+def test_a_trace_receiver_that_hangs_does_not_hold_up_metrics_nor_the_end(run, receiver, eventually):
+    receiver.answer(200, delay_s=30, paths=["/v1/traces"])
+    shipper = run()
+    shipper.append(0x24, (0).to_bytes(4, "little") + (1).to_bytes(4, "little") + b"[]")
+    shipper.log(0, 100)
+    eventually(lambda: len(values(receiver)) == 100)
+    shipper.log(100, 200)
+    eventually(lambda: len(values(receiver)) == 200)
+    began = time.monotonic()
+    shipper.close(0.5)
+    assert time.monotonic() - began < 5
+
+
 def test_without_a_receiver_the_end_comes_before_the_bound(run, receiver, caplog):
     receiver.stop()
     shipper = run()
@@ -165,20 +200,22 @@ def test_values_after_the_close_are_counted(run):
     assert dict(shipper.stats().dropped) == {("metrics", "closed"): 3}
 
 
-def test_the_sender_thread_is_wrapped_as_a_whole(run, receiver):
+def test_the_threads_are_wrapped_as_a_whole(run, receiver, eventually):
     seen = []
 
     @contextmanager
     def quiet():
-        seen.append(threading.current_thread().name)
+        name = threading.current_thread().name
+        seen.append(name)
         with suppress_instrumentation():
             yield
-        seen.append("left")
+        seen.append(f"{name} left")
 
     shipper = run(quiet=quiet)
     shipper.log(0, 1)
     assert shipper.close(10)
-    assert seen == ["glideslope-sender", "left"]
+    eventually(lambda: len(seen) == 2 * (1 + sum(WINDOW.values())))
+    assert set(seen) == {f"glideslope-{who}{end}" for who in ("sender", "poster") for end in ("", " left")}
 
 
 def test_acknowledged_segments_go_after_their_retention(run, kit, eventually):
