@@ -141,13 +141,10 @@ class SpoolReader:
                     at = next_record(start, at)
         elif start == SEGMENT_HEADER:
             self._offset = len(SEGMENT_HEADER)
-        elif self._finished():
-            self._skip(0, os.fstat(self._fd).st_size)
-            self._leave()
-            return self._open(found)
-        else:
+        elif not self._finished():
             self.close()
             return False
+        # Behind a damaged header the records still find themselves.
         return True
 
     def _finished(self) -> bool:
