@@ -96,6 +96,11 @@ class Delivery:
         """Whether nothing waits."""
         return all(lane.state is State.IDLE for lane in self.lanes.values())
 
+    @property
+    def failing(self) -> bool:
+        """Whether the receiver did not take the metrics it was sent last."""
+        return self.lanes[METRICS].failures > 0
+
     def waiting_bytes(self) -> int:
         """Bytes on disk that some signal still has to read or to see acknowledged."""
         return bytes_behind(self._cursor.directory, min(self._cursor.acknowledged.values()))

@@ -195,10 +195,10 @@ class Lane:
 
     def next(self, now: float, nothing_new: bool = False) -> Request | None:
         """Return the next request that may be posted at `now`; `nothing_new`: the spool holds no more than was read."""
+        self.more = False
         limit = 1 if self.failures else self._window
         if now < self.retry_at or self.in_flight >= limit:
             return None
-        self.more = False
         for _ in range(_READS):
             for batch in self._batches:
                 if batch.waiting:

@@ -83,7 +83,7 @@ class Sender:
                 try:
                     if self._turn():
                         break
-                    if time.monotonic() - swept >= _SWEEP_S:
+                    if time.monotonic() - swept >= (POLL_S if self._writer.crowded else _SWEEP_S):
                         self._sweep()
                         swept = time.monotonic()
                 except Exception:
@@ -121,5 +121,7 @@ class Sender:
             self._writer.release(freed)
         if self._writer.crowded:
             self._delivery.relieve()
-            self._writer.release(self._cursor.forget(crowded=True))
+            # In an outage the store may have been killed: what it acknowledged last goes only when new values would.
+            if self._writer.full or not self._delivery.failing:
+                self._writer.release(self._cursor.forget(crowded=True))
         self._cursor.save()

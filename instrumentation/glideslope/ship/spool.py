@@ -157,6 +157,11 @@ class SpoolWriter:
         """Whether acknowledged segments should go at once: half the quota is used, or the disk is nearly full."""
         return self._space.short or self.disk_bytes > self._quota // 2
 
+    @property
+    def full(self) -> bool:
+        """Whether soon nothing more is stored."""
+        return self._space.short or self.disk_bytes > 0.9 * self._quota
+
     def _append(self, kind: int, payload: bytes) -> None:
         context, count = records.context_and_count(payload)
         if records.is_definition(kind):

@@ -226,6 +226,41 @@ def test_acknowledged_segments_go_after_their_retention(run, kit, eventually):
     eventually(lambda: shipper._writer.disk_bytes == kit.segments()[0].stat().st_size)
 
 
+def retained(kit, run, receiver, quota_bytes):
+    """Values of some seconds ago that were acknowledged, and a spool that is more than half full."""
+    shipper = run(Export(endpoint=receiver.endpoint, quota_bytes=quota_bytes), segment_bytes=100_000)
+    shipper.log(0, 5000)
+    assert shipper.flush(20)
+    first = kit.segments()[0]
+    return shipper, first
+
+
+def test_a_crowded_spool_lets_acknowledged_segments_go_before_it_refuses_anything(run, kit, receiver, eventually):
+    shipper, first = retained(kit, run, receiver, 1 << 20)
+    for _ in range(40):
+        shipper.log(0, 500)
+        assert shipper.flush(20)
+        eventually(lambda: not shipper._writer.crowded)
+    assert not first.exists()
+    assert dict(shipper.stats().dropped) == {}
+
+
+def test_in_an_outage_acknowledged_segments_stay_until_new_values_would_be_refused(run, kit, receiver, eventually):
+    shipper, first = retained(kit, run, receiver, 2 << 20)
+    receiver.stop()
+    shipper.log(0, 1)
+    eventually(lambda: shipper._delivery.failing)
+    while not shipper._writer.crowded:
+        shipper.log(0, 500)
+    shipper._sender._sweep()
+    assert first.exists()
+    while not shipper._writer.full:
+        shipper.log(0, 500)
+    shipper._sender._sweep()
+    assert not first.exists()
+    assert dict(shipper.stats().dropped) == {}
+
+
 def test_an_unwritable_folder_is_counted_and_hurts_nobody(run, kit, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
