@@ -99,8 +99,8 @@ class Figures:
                 table(TIMES, [self._times(tool, "rushed") for tool in self.tools]),
                 "Runs of 10,000 values a step: time from the last call to the end of the process, CPU of all processes "
                 "of the tool, bytes of its files (random values). Last column: 300 steps of 10 values, "
-                f"{kill_pause_s * 1e3:.0f} ms apart, then SIGKILL of all processes of the tool right after the last call; "
-                "whole steps that its own reader or file format gives back (fewest of all rounds).",
+                f"{kill_pause_s * 1e3:.0f} ms apart, then SIGKILL of all processes of the tool right after the last "
+                "call; whole steps that its own reader or file format gives back (fewest of all rounds).",
                 table(COSTS, [self._costs(tool) for tool in self.tools]),
                 table(BARS, self._bars()),
             )
