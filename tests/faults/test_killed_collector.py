@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reconcile import ROUNDS, Trainer, kill_program, pids, seeded, settle, wait_until_back
+from reconcile import ROUNDS, Killable, Trainer, seeded, settle
 
 from glideslope.store.victoria import Victoria
 
@@ -14,20 +14,21 @@ from glideslope.store.victoria import Victoria
 def test_a_collector_that_is_killed_at_random_moments_misses_and_doubles_nothing(
     private_stack: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rng, stack = seeded(), private_stack("live", "collector")
+    rng, stack = seeded(), private_stack()
+    programs = Killable(stack, "live", "collector")
     trainer = Trainer(tmp_path, stack.otlp_http, "r")
     try:
         trainer.wait_for_steps(100)
         with Victoria(stack.live) as store:
             for _ in range(ROUNDS):
                 time.sleep(rng.uniform(0.0, 2.0))
-                before = pids(stack, "collector")
-                kill_program(stack, "collector")
-                wait_until_back(stack, before)
+                programs.kill("collector")
+                programs.start("collector")
             done, replayed, dropped = trainer.finish()
             total = settle(store, [trainer], 30)
     finally:
         trainer.kill()
+        programs.stop()
     print(f"rounds={ROUNDS} {total} replayed={replayed} dropped={dropped}")
     assert done
     assert total.exact, total

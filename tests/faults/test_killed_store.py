@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reconcile import ROUNDS, Trainer, kill_program, pids, seeded, settle, wait_until_back
+from reconcile import ROUNDS, Killable, Trainer, seeded, settle
 
 from glideslope.store.victoria import Victoria
 
@@ -17,7 +17,8 @@ RETAIN_S = 15.0
 def test_a_store_that_is_killed_at_random_moments_misses_and_doubles_nothing(
     private_stack: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rng, stack = seeded(), private_stack("live", "collector")
+    rng, stack = seeded(), private_stack()
+    programs = Killable(stack, "live", "collector")
     trainer = Trainer(tmp_path, stack.otlp_http, "r", retain_s=RETAIN_S)
     try:
         trainer.wait_for_steps(100)
@@ -25,13 +26,14 @@ def test_a_store_that_is_killed_at_random_moments_misses_and_doubles_nothing(
             for number in range(ROUNDS):
                 # Most lives are short; some are long enough for the trainer to forget what is durable.
                 time.sleep(rng.uniform(RETAIN_S, RETAIN_S + 6) if number % 6 == 5 else rng.uniform(0.2, 4.0))
-                before = pids(stack, "live")
-                kill_program(stack, "live")
-                wait_until_back(stack, before)
+                programs.kill("live")
+                time.sleep(rng.uniform(0.0, 0.5))
+                programs.start("live")
             done, replayed, dropped = trainer.finish()
             total = settle(store, [trainer], 30)
     finally:
         trainer.kill()
+        programs.stop()
     print(f"rounds={ROUNDS} {total} replayed={replayed} dropped={dropped}")
     assert done
     assert total.exact, total

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +19,12 @@ from typing import Any
 import numpy as np
 from waiting import until
 
+from glideslope.stack import process
+from glideslope.stack.binaries import ensure
+from glideslope.stack.daemon import healthy
+from glideslope.stack.programs import PROGRAMS, Place, command
+from glideslope.stack.recipes import RECIPES
+from glideslope.stack.settings import prepare
 from glideslope.store.victoria import Victoria
 
 ROUNDS = int(os.environ.get("GLIDESLOPE_FAULT_ROUNDS", "3"))
@@ -169,26 +174,35 @@ def _counted_twice(store: Victoria, matcher: str, numbers: Any, moments: Any) ->
     return sum(max(0, int(row.value) - len(numbers)) for row in rows)
 
 
-def kill_program(stack: Any, *names: str) -> None:
-    """SIGKILL programs of a private stack together; their supervisor starts them again."""
-    programs = stack.stack.status().programs
-    for name in names:
-        os.kill(programs[name].pid, signal.SIGKILL)
+class Killable:
+    """Programs of a stack that is not started, run by the test: its supervisor waits longer from crash to crash."""
 
+    def __init__(self, stack: Any, *names: str) -> None:
+        self.place = Place.native(stack.home, stack.ports)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        prepare(stack.home, stack.ports)
+        self.start(*names)
 
-def wait_until_back(stack: Any, before: dict[str, int]) -> None:
-    """Wait until each program runs as another process than `before`."""
+    def start(self, *names: str) -> None:
+        """Start programs and wait until they answer."""
+        for name in names:
+            program = PROGRAMS[name]
+            words = command(program, ensure(RECIPES[program.binary], self.place.home), self.place)
+            log = self.place.home.log / f"{name}.log"
+            self._running[name] = process.start(words, program.environment(self.place), log, self.place.home.root)
+        for name in names:
+            until(lambda program=PROGRAMS[name]: healthy(self.place, program), f"{name} up", 60)
 
-    def back() -> bool:
-        programs = stack.stack.status().programs
-        return all(programs[name].ready and programs[name].pid != pid for name, pid in before.items())
+    def kill(self, *names: str) -> None:
+        """SIGKILL them all, then wait for all."""
+        for name in names:
+            self._running[name].kill()
+        for name in names:
+            self._running.pop(name).wait()
 
-    until(back, f"{', '.join(before)} back", 60)
-
-
-def pids(stack: Any, *names: str) -> dict[str, int]:
-    """Process ids of programs."""
-    return {name: stack.stack.status().programs[name].pid for name in names}
+    def stop(self) -> None:
+        """End what runs."""
+        self.kill(*list(self._running))
 
 
 def settle(store: Victoria, trainers: list[Trainer], timeout_s: float = 60.0) -> Count:
