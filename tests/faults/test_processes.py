@@ -460,9 +460,8 @@ def test_handlers_that_log_interrupt_our_writes_without_harm(start: Start, recei
 
 
 FINALIZERS = """
-import gc
+import gc, os, sys
 import glideslope
-from glideslope.emit.table import SeriesTable
 run = glideslope.init(run_id="finalizers")
 made = 0
 
@@ -471,18 +470,26 @@ class Garbage:
         self.me = self
     def __del__(self):
         global made
-        made += 1
-        run.log_metrics({"finalized": made, f"fresh{made}": made}, step=made)
+        mine = made = made + 1
+        run.log_metrics({"finalized": mine, f"fresh{mine}": mine}, step=mine)
+
+left = 0
+
+def at_each_call(frame, event, argument):
+    # The collector could run at any of these places; here it runs at each, with something to finalize.
+    global left
+    file = frame.f_code.co_filename
+    if left and event == "call" and (f"{os.sep}emit{os.sep}" in file or f"{os.sep}ship{os.sep}" in file):
+        left -= 1
+        Garbage()
+        gc.collect(0)
 
 gc.disable()
-for number in range(1, 301):
-    Garbage()
-    # Collect at every chance that the interpreter has: inside our own append as well.
-    gc.set_threshold(1)
-    gc.enable()
+for number in range(1, 31):
+    left = 40
+    sys.setprofile(at_each_call)
     run.log_metrics({"main": number, f"own{number}": number}, step=number)
-    gc.disable()
-gc.collect()
+    sys.setprofile(None)
 print(made, flush=True)
 """
 
@@ -493,12 +500,13 @@ def test_finalizers_that_log_inside_our_own_append_do_no_harm(start: Start, rece
     assert (code, err) == (0, "")
     ship_the_rest(script, receiver)
     made = int(out)
-    assert made == 300
+    assert made >= 30
     stored = Stored(receiver)
-    assert stored.of("main") == [float(value) for value in range(1, 301)]
+    assert stored.of("main") == [float(value) for value in range(1, 31)]
     assert sorted(stored.of("finalized")) == [float(value) for value in range(1, made + 1)]
-    for value in range(1, 301):
+    for value in range(1, 31):
         assert stored.of(f"own{value}") == [float(value)]
+    for value in range(1, made + 1):
         assert stored.of(f"fresh{value}") == [float(value)]
 
 

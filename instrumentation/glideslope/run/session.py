@@ -33,6 +33,8 @@ from glideslope.ship import Shipper, open_shipper
 
 _log = logging.getLogger("glideslope")
 _HEARTBEAT_S = 5.0
+_LATER_AT_ONCE = 1000
+"""Events from inside a write that one call writes behind its own; what is left waits for the next."""
 
 ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
@@ -111,14 +113,14 @@ class Session:
         if me in self._writing:
             self._later.append(event)
             return
-        while True:
+        for left in range(_LATER_AT_ONCE, 0, -1):
             self._writing.add(me)
             try:
                 writer.write(event)
             finally:
                 self._writing.discard(me)
             # Asked after the mark is gone: a handler may have come in between.
-            if not self._later:
+            if left == 1 or not self._later:
                 return
             try:
                 event = self._later.popleft()
