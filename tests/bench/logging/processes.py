@@ -8,7 +8,6 @@ survived a kill. Linux only: the program makes itself the reaper of orphans, so 
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -89,7 +88,6 @@ def run(job: Job, python: str) -> Result:
         with a_receiver(folder / "received") as receiver:
             endpoint = receiver if listens else "http://127.0.0.1:9"
             told = asdict(job) | {"folder": str(folder), "result": str(result), "endpoint": endpoint}
-            told["tool"] = job.tool
             with log.open("wb") as said:
                 command = [python, HERE / "worker.py", json.dumps(told)]
                 worker = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
@@ -138,8 +136,3 @@ def _survived(job: Job, python: str, folder: Path) -> int:
     if told.returncode:
         raise RuntimeError(f"what {job.tool} left cannot be read:\n{told.stderr[-2000:]}")
     return int(told.stdout)
-
-
-def needed(python: str) -> bool:
-    """Whether an interpreter is there."""
-    return shutil.which(python) is not None
