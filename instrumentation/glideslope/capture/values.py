@@ -118,7 +118,9 @@ class MetricReader:
         if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
             told = "names must be a list or tuple of str, one for each value"
             return Read(refused=(Refused("names", told),))
-        listed = tuple(islice(names, MAX_VALUES + 1))
+        # The very tuple of the caller, so that the next call knows it by identity.
+        own = type(names) is tuple and len(names) <= MAX_VALUES
+        listed: tuple[Any, ...] = names if own else tuple(islice(names, MAX_VALUES + 1))  # type: ignore[assignment]
         whole = None
         if isinstance(values, np.ndarray):
             whole = _array(values)
