@@ -81,14 +81,15 @@ class Pending:
     def __init__(self, dropped: Callable[[str, int], object], copy: Copy = copy_tensors) -> None:
         self._dropped = dropped
         self._copy = copy
-        self._calls: deque[_Call] = deque()
+        self.calls: deque[_Call] = deque()
+        """Calls that wait, oldest first; read it to see whether there are any."""
         self._values = 0
         # Re-entrant, because a finalizer of the training may log while this thread is in here.
         self._lock = threading.RLock()
         self._draining = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     def add(self, tensors: tuple[Any, ...], deliver: Deliver) -> None:
         """Start copying `tensors`; `deliver` gets their values, flat and in order, once all have arrived."""
@@ -97,10 +98,10 @@ class Pending:
         gone = 0
         with self._lock:
             self._values += call.values
-            self._calls.append(call)
-            while len(self._calls) > CALLS or (self._values > VALUES and len(self._calls) > 1):
+            self.calls.append(call)
+            while len(self.calls) > CALLS or (self._values > VALUES and len(self.calls) > 1):
                 # Its memory goes back to torch, which reuses pinned memory only after the copy into it is done.
-                oldest = self._calls.popleft()
+                oldest = self.calls.popleft()
                 self._values -= oldest.values
                 gone += oldest.values
         if gone:
@@ -111,21 +112,21 @@ class Pending:
 
         What `deliver` raises ends this turn and is passed on; its call is gone.
         """
-        if not self._calls or not self._draining.acquire(blocking=False):
-            return len(self._calls)
+        if not self.calls or not self._draining.acquire(blocking=False):
+            return len(self.calls)
         try:
             while (call := self._arrived()) is not None:
                 call.deliver(_joined(call))
         finally:
             self._draining.release()
-        return len(self._calls)
+        return len(self.calls)
 
     def _arrived(self) -> _Call | None:
         """Take the oldest call out when all its copies are there."""
         with self._lock:
-            if not self._calls or not all(copied.arrival.query() for copied in self._calls[0].copies):
+            if not self.calls or not all(copied.arrival.query() for copied in self.calls[0].copies):
                 return None
-            call = self._calls.popleft()
+            call = self.calls.popleft()
             self._values -= call.values
             return call
 
@@ -146,7 +147,7 @@ class Pending:
 
     def abandon(self, reason: str = "") -> None:
         """Forget what waits; counted when there is a `reason`, silent in a forked child."""
-        calls, self._calls, self._values = self._calls, deque(), 0
+        calls, self.calls, self._values = self.calls, deque(), 0
         self._lock, self._draining = threading.RLock(), threading.Lock()
         if reason and calls:
             self._dropped(reason, sum(call.values for call in calls))

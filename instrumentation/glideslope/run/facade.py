@@ -112,7 +112,7 @@ class Run:
                     session.log(MetricsLogged(now, at, found.names, found.values))
             else:
                 self._log_slowly(session, found, at, now, timestamp, (preview, preview_completion))
-            if session.pending:
+            if session.pending.calls:
                 session.pending.drain()
         except InvalidValueError:
             raise

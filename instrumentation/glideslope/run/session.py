@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from threading import get_ident
 from types import TracebackType
 
 from glideslope import env
@@ -109,23 +110,30 @@ class Session:
 
         That is what finalizers and signal handlers of the training do when they log.
         """
-        me = threading.get_ident()
-        if me in self._writing:
+        me, writing = get_ident(), self._writing
+        if me in writing:
             self._later.append(event)
             return
-        for left in range(_LATER_AT_ONCE, 0, -1):
+        writing.add(me)
+        try:
+            writer.write(event)
+        finally:
+            writing.discard(me)
+        # Asked after the mark is gone: a handler may have come in between.
+        if self._later:
+            self._write_later(writer, me)
+
+    def _write_later(self, writer: EventWriter, me: int) -> None:
+        for _ in range(_LATER_AT_ONCE):
+            try:
+                event = self._later.popleft()
+            except IndexError:
+                return
             self._writing.add(me)
             try:
                 writer.write(event)
             finally:
                 self._writing.discard(me)
-            # Asked after the mark is gone: a handler may have come in between.
-            if left == 1 or not self._later:
-                return
-            try:
-                event = self._later.popleft()
-            except IndexError:
-                return
 
     def drop(self, drop_class: str, reason: str, count: int, told: str) -> None:
         """Count what is not recorded; the first of each cause makes an event, with `told` as its sentence."""
@@ -155,7 +163,7 @@ class Session:
         if writer is None:
             return
         self._write(writer, event)
-        if self.pending and type(event) is StepDone:
+        if self.pending.calls and type(event) is StepDone:
             self.pending.drain()
 
     def _open(self) -> bool:

@@ -154,6 +154,12 @@ def test_the_names_of_a_repeated_dict_are_one_object() -> None:
     assert reader.read(np.ones(100), names).names is first.names
 
 
+def test_a_tuple_of_names_is_known_by_identity_from_its_first_call_on() -> None:
+    reader, names = MetricReader(), ("a", "b")
+    for _ in range(3):
+        assert reader.read(np.ones(2), names).names is names
+
+
 @pytest.mark.parametrize("count", [1, 3, 15, 16, 17, 1000])
 def test_dicts_of_any_size_keep_every_value_with_its_name(count: int) -> None:
     reader = MetricReader()
