@@ -141,7 +141,9 @@ class Delivery:
         """Post what may be posted, wait up to `wait_s` seconds for answers, act on them; True when one came."""
         now = self._clock()
         for lane in self.lanes.values():
-            lane.hurry = self._deadline is not None or lane.acknowledged < self._wanted_sequence
+            # Without a living writer there is nothing to wait for.
+            dead = self._newest is None
+            lane.hurry = dead or self._deadline is not None or lane.acknowledged < self._wanted_sequence
             nothing_new = self._newest is not None and lane.reader.sequence == self._newest()
             while (request := lane.next(now, nothing_new)) is not None:
                 self._posters.submit(request, self._patience(now))
