@@ -18,6 +18,7 @@ from typing import Any, Self
 from glideslope import env
 from glideslope.capture import distributions
 from glideslope.capture import values as reading
+from glideslope.capture.compiling import run_eagerly
 from glideslope.capture.values import MetricReader, Refused
 from glideslope.errors import ConfigError, InvalidValueError
 from glideslope.events import ConfigLogged, HistogramLogged, MetricsLogged, TagsChanged, TextLogged
@@ -454,3 +455,17 @@ def _adopted(name: str | None, run_id: str | None, strict: bool) -> Run:
         else:
             run = process.run = Run(session, strict)
         return run
+
+
+run_eagerly(
+    Run.log_metrics,
+    Run.log_histogram,
+    Run.log_histograms,
+    Run.log_text,
+    Run.log_configs,
+    Run.add_tags,
+    Run.remove_tags,
+    Run.flush,
+    Run.close,
+    init,
+)
