@@ -8,10 +8,12 @@ Imports nothing of glideslope.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +51,32 @@ def mark(directory: Path, name: str = WRITER) -> None:
 
 
 def claim(directory: Path, name: str = SHIPPER) -> bool:
-    """Take the marker unless a living process holds it; raises OSError when the folder cannot be written."""
-    path = directory / name
-    for _ in range(2):
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            if lives(directory, name):
-                return False
-            path.unlink(missing_ok=True)
-            continue
-        with os.fdopen(handle, "w") as file:
-            json.dump(_myself(), file)
+    """Take the marker unless a living process holds it; raises OSError when the folder cannot be written.
+
+    Of several that try at once one succeeds, where the file system has locks.
+    """
+    with _alone(directory / f".{name}.lock"):
+        if lives(directory, name):
+            return False
+        mark(directory, name)
         return True
-    return False
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process or thread at a time; without a lock where the file system has none."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # Said aloud: a process forked meanwhile has the handle too.
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
 
 
 def release(directory: Path, name: str = SHIPPER) -> None:
