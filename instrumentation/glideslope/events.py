@@ -97,6 +97,8 @@ class Heartbeat:
     """Cumulative count by (class, reason)."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Cumulative count by callback name."""
+    gpu: str = ""
+    """UUID of the GPU that this rank uses, once it is known."""
 
 
 @dataclass(frozen=True, slots=True)

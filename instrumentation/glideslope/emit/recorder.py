@@ -287,6 +287,11 @@ class EventWriter:
         if gone:
             self._beats.end(event.time_ns, gone)
 
+    def _info(self, name: str) -> int:
+        """Position of an info series with what is known of the rank now."""
+        labels = {key: self._resource[key] for key in semconv.metric(name).attributes if key in self._resource}
+        return self._beats.index((name, *labels), name, labels)
+
     def _heartbeat(self, event: Heartbeat) -> None:
         if self._ended:
             return
@@ -299,9 +304,12 @@ class EventWriter:
             (index("replays", "train.telemetry.replays", {}), float(event.replayed_points)),
             (index("overhead", "train.telemetry.overhead", {}), max(self._overhead_s, event.overhead_s)),
         ]
+        if event.gpu and "hw.id" not in self._resource:
+            # Known later than the rest: the series without it ends, so that no join finds the rank twice.
+            table.end(event.time_ns, [self._info("train.rank.info")])
+            self._resource["hw.id"] = safe_label(event.gpu)
         for name in ("train.run.info", "train.attempt.info", "train.rank.info"):
-            labels = {key: self._resource[key] for key in semconv.metric(name).attributes if key in self._resource}
-            found.append((index(name, name, labels), 1.0))
+            found.append((self._info(name), 1.0))
         found += [(position, 1.0) for position in self._tags.values()]
         if self._logged_nonfinite:
             counted = index(("what", "metric"), "train.nonfinite", {"what": "metric"})

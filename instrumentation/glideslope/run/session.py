@@ -168,11 +168,18 @@ class Session:
 
     def _open(self) -> bool:
         """First sign of training; False keeps the process uninstrumented."""
-        return self.live or (not self.over and reason_to_stay_out() is None and self._begin())
+        if self.live:
+            # Opened by the script before CUDA began; asked here, because the current device belongs to this thread.
+            self._find_gpu()
+            return True
+        return not self.over and reason_to_stay_out() is None and self._begin()
 
-    def _begin(self) -> bool:
+    def _find_gpu(self) -> None:
         if not self.identity.gpu:
             self.identity = replace(self.identity, gpu=gpu_uuid())
+
+    def _begin(self) -> bool:
+        self._find_gpu()
         identity = self.identity
         try:
             resource = identity.resource()
@@ -258,6 +265,7 @@ class Session:
             overhead_s=self._recorder.overhead_s,
             dropped=dropped,
             errors={**self._recorder.errors(), **self._errors},
+            gpu=self.identity.gpu,
         )
         self._write(writer, beat)
 

@@ -100,6 +100,13 @@ class Kit:
         )
         self.write, self.end = self.writer.write, self.writer.end
 
+    resource = RESOURCE
+
+    @staticmethod
+    def read(frames: list[tuple[int, bytes]]) -> list[Point]:
+        """The points of other frames."""
+        return points(RequestEncoder()(frames))
+
     def requests(self, **bounds: int) -> list[Request]:
         return RequestEncoder()(self.frames, **bounds)
 

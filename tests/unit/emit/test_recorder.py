@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glideslope import semconv
-from glideslope.emit import KeepRule
+from glideslope.emit import EventWriter, KeepRule
 from glideslope.emit.ids import chosen, trace_id
 from glideslope.errors import ConfigError, SemconvError
 from glideslope.events import (
@@ -183,6 +183,21 @@ def test_a_heartbeat_carries_info_and_self_telemetry(kit):
     assert [p.attributes for p in kit.points("train.attempt.info")] == [{"dist.world_size": 2}] * 2
     info = kit.points("train.rank.info")[0].attributes
     assert info == {"dist.local_rank": 0, "hw.id": "GPU-1", "process.pid": 7}
+
+
+def test_a_gpu_that_is_known_later_than_the_rank_takes_over_its_info_series(kit):
+    frames: list[tuple[int, bytes]] = []
+    resource = {key: value for key, value in kit.resource.items() if key != "hw.id"}
+    writer = EventWriter(resource, lambda kind, payload: frames.append((kind, payload)), start_ns=START)
+    for number, gpu in enumerate(("", "GPU-7", "GPU-7")):
+        writer.write(Heartbeat(START + number * 5000 * MS, 1, gpu=gpu))
+    info = [p for p in kit.read(frames) if p.name == "train.rank.info"]
+    assert [("hw.id" in p.attributes, p.ended) for p in sorted(info, key=lambda p: p.time_ns)] == [
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, False),
+    ]
 
 
 def test_the_end_marks_every_series_and_stops_metrics_but_not_events(kit, step):
