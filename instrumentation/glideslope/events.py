@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 PHASES = ("data", "forward", "backward", "optimizer", "collective", "checkpoint", "eval", "other")
 """Values of the `phase` attribute, in the order in which dashboards stack them."""
@@ -115,9 +115,8 @@ class Happened:
     attributes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsLogged:
-    """Values that a person logged by name."""
+class MetricsLogged(NamedTuple):
+    """Values that a person logged by name; a tuple, because one is made for each call and a dataclass costs thrice."""
 
     time_ns: int
     step: float

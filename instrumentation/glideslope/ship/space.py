@@ -41,6 +41,8 @@ class Space:
         self._failed_size = 0
         self._look_bytes = 0
         self._trouble = False
+        self.calm_until, self.calm_bytes = 0.0, 0
+        """Until then, and until so many bytes were written, everything may be written and nothing needs a look."""
         self._spoken_at = -math.inf
         self._spoken = False
 
@@ -67,6 +69,7 @@ class Space:
         least, most = _LOOK_BYTES
         self._look_bytes = written + int(min(max(free / 16, least), most))
         self._refused = frozenset(c for c in DROP_CLASSES if free < min(FLOOR[c][0], FLOOR[c][1] * whole))
+        self.calm_until, self.calm_bytes = 0.0 if self._trouble else self._look_at, self._look_bytes
         if self._refused:
             self._warn(now, f"only {free / (1 << 20):.0f} MiB are free")
 
@@ -98,6 +101,7 @@ class Space:
         """Note a write that succeeded."""
         if self._trouble and not self._refused and now >= max(self._yield_until, self._retry_at, self._begin_at):
             self._trouble = False
+            self.calm_until = self._look_at
             if self._spoken:
                 self._spoken = False
                 self._say(f"glideslope: all telemetry is stored again in {self._directory}")
@@ -115,4 +119,4 @@ class Space:
                 f"({self._directory}). Training goes on and the drops are counted; make room, or name another folder "
                 "in GLIDESLOPE_SPOOL"
             )
-        self._trouble = True
+        self._trouble, self.calm_until = True, 0.0

@@ -121,13 +121,16 @@ class SpoolWriter:
                 # A signal handler interrupted an append of this very thread: it goes behind that one.
                 self._reentered.append((kind, payload))
                 return
-            self._reentered.append((kind, payload))
-            # Looked at again after _busy is down: a handler may have come in between.
+            self._busy = True
+            try:
+                self._append(kind, payload)
+            finally:
+                self._busy = False
+            # Asked after _busy is down: from then on a handler's record goes its own way.
             while self._reentered:
                 self._busy = True
                 try:
-                    while self._reentered:
-                        self._append(*self._reentered.popleft())
+                    self._append(*self._reentered.popleft())
                 finally:
                     self._busy = False
 
@@ -164,19 +167,21 @@ class SpoolWriter:
 
     def _append(self, kind: int, payload: bytes) -> None:
         context, count = records.context_and_count(payload)
-        if records.is_definition(kind):
+        if kind & 0x0F == records.DEFINE:
             self._contexts.setdefault(context, []).append(payload)
             return
         if self._closed:
             self._drop(records.drop_class(kind), count, "closed")
             return
         now, space = time.monotonic(), self._space
-        if space.wants_look(now, self.written_bytes):
-            self._look(now)
-        drop_class = records.drop_class(kind)
-        if not space.allows(drop_class, now):
-            self._drop(drop_class, count, "disk")
-            return
+        drop_class = records.DROP_CLASSES[kind >> 4 & 3]
+        calm = now < space.calm_until and self.written_bytes < space.calm_bytes
+        if not calm:
+            if space.wants_look(now, self.written_bytes):
+                self._look(now)
+            if not space.allows(drop_class, now):
+                self._drop(drop_class, count, "disk")
+                return
         if self._size >= self._segment_bytes or now - self._opened >= self._segment_age_s:
             # Where no new segment can be made, the old one goes on.
             self._begin_segment(now)
@@ -187,7 +192,7 @@ class SpoolWriter:
             if len(payload) > records.MAX_PAYLOAD or self.disk_bytes + size > self._quota * SHARE[drop_class]:
                 self._drop(drop_class, count, "quota")
                 return
-            if self._fd < 0 or not space.may_write(size, now):
+            if self._fd < 0 or not (calm or space.may_write(size, now)):
                 self._drop(drop_class, count, "disk")
                 return
             error = self._write(parts, size)
@@ -198,9 +203,11 @@ class SpoolWriter:
                 self._drop(drop_class, count, "disk")
                 return
             # This segment is broken (EIO, ESTALE, a limit on file sizes): a new one gets the record.
-        space.wrote(now)
+        if not calm:
+            space.wrote(now)
         self.sequence += len(parts) // 2
-        self._defined[context] = len(self._contexts.get(context, ()))
+        if len(parts) > 2:
+            self._defined[context] = len(self._contexts[context])
         self._size += size
         self.disk_bytes += size
         self.written_bytes += size
@@ -209,8 +216,12 @@ class SpoolWriter:
     def _record(self, kind: int, context: int, payload: bytes) -> tuple[list[bytes], int]:
         """Headers and payloads of a record and of the definitions that the segment lacks, and their size."""
         sequence = self.sequence
+        known = self._contexts.get(context, ())
+        defined = self._defined.get(context, 0)
+        if defined == len(known):
+            return [records.header(kind, sequence + 1, payload), payload], records.OVERHEAD + len(payload)
         parts: list[bytes] = []
-        for definition in self._contexts.get(context, [])[self._defined.get(context, 0) :]:
+        for definition in known[defined:]:
             sequence += 1
             parts += (records.header(kind & 0xF0 | records.DEFINE, sequence, definition), definition)
         parts += (records.header(kind, sequence + 1, payload), payload)
