@@ -140,15 +140,15 @@ class Delivery:
     def advance(self, wait_s: float) -> bool:
         """Post what may be posted, wait up to `wait_s` seconds for answers, act on them; True when one came."""
         now = self._clock()
+        # Without a living writer nothing new is waited for.
+        dead = self._newest is None
         for lane in self.lanes.values():
-            # Without a living writer there is nothing to wait for.
-            dead = self._newest is None
             lane.hurry = dead or self._deadline is not None or lane.acknowledged < self._wanted_sequence
             nothing_new = self._newest is not None and lane.reader.sequence == self._newest()
             while (request := lane.next(now, nothing_new)) is not None:
                 self._posters.submit(request, self._patience(now))
         came = False
-        item = self._posters.take(min(wait_s, self._next_try(now)))
+        item = self._posters.take(0.0 if dead and self.idle else min(wait_s, self._next_try(now)))
         while item is not None:
             came = True
             self._judge(*item)
