@@ -346,11 +346,6 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(
     assert [point.value for point in receiver.metrics("train.loss")] == training.losses
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="SpoolReader sees the gap in the sequence numbers and says nothing: neither segments that somebody deleted "
-    "before they were sent nor records that were damaged appear in Stats.dropped",
-)
 def test_values_deleted_before_they_were_sent_are_declared(
     tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -293,6 +293,12 @@ class Lane:
         start = self.reader.position
         records = self.reader.read(READ_BYTES)
         end = self.reader.position
+        for name, points in self.reader.take_missing().items():
+            self._ledger.drop(name, "damaged", points)
+            text = (
+                f"{points:,} points of {name} that were on disk are gone (deleted or damaged): {self._ledger.directory}"
+            )
+            self._ledger.say(f"damaged-{name}", text)
         if end == start:
             if not self._batches:
                 self.state = State.IDLE

@@ -15,7 +15,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from glideslope.ship.records import INCOMPLETE, SEGMENT_HEADER, Record, is_definition, next_record, read_record
+from glideslope.ship.records import (
+    DEFINE,
+    DROP_CLASSES,
+    INCOMPLETE,
+    SEGMENT_HEADER,
+    TALLY,
+    Record,
+    context_and_count,
+    is_definition,
+    next_record,
+    read_record,
+    unpack_tally,
+)
 from glideslope.ship.spool import segment_numbers, segment_path
 
 _DAMAGE_PATIENCE_S = 1.0
@@ -65,6 +77,11 @@ class SpoolReader:
         self._segment, self._offset = position
         self._suspect: tuple[int, int, float] | None = None
         self._damage: dict[tuple[int, int], int] = {}
+        # Whoever starts at the start has seen nothing yet; elsewhere the next tally is where counting begins.
+        self._counted: list[int] | None = [0] * len(DROP_CLASSES) if position == START else None
+        self._missing: dict[str, int] = {}
+        self._tallied = 0
+        """Bytes of tallies, which are no records to the caller."""
 
     @property
     def damaged(self) -> int:
@@ -86,6 +103,7 @@ class SpoolReader:
         self.close()
         self._segment, self._offset = position
         self.sequence = -1
+        self._counted = [0] * len(DROP_CLASSES) if position == START else None
 
     def read(self, max_bytes: int) -> list[Record]:
         """Read on for about `max_bytes`, at least one record if there is one; the position tells whether it moved.
@@ -101,12 +119,18 @@ class SpoolReader:
             finished = self._finished()
             data = self._data(max_bytes - size)
             used = self._parse(data, found, finished)
-            size += used
+            size += used - self._tallied
+            self._tallied = 0
             self._offset += used
             if used == 0:
                 if not finished:
                     break
                 self._leave()
+        return found
+
+    def take_missing(self) -> dict[str, int]:
+        """Points by drop class that were written and cannot be read any more, since the last call."""
+        found, self._missing = self._missing, {}
         return found
 
     def close(self) -> None:
@@ -164,8 +188,15 @@ class SpoolReader:
         while at < len(data):
             record = read_record(data, at)
             if isinstance(record, Record):
-                if self._wanted(record.kind) or is_definition(record.kind):
+                if record.kind & 0x0F == TALLY:
+                    self._compare(record)
+                    self._tallied += record.end - at
+                elif is_definition(record.kind):
                     found.append(record)
+                elif self._wanted(record.kind):
+                    found.append(record)
+                    if self._counted is not None:
+                        self._counted[record.kind >> 4 & 3] += context_and_count(record.payload)[1]
                 self.sequence = record.sequence
                 at = record.end
                 continue
@@ -180,6 +211,16 @@ class SpoolReader:
             self._skip(self._offset + at, resumed - at)
             at = resumed
         return at
+
+    def _compare(self, tally: Record) -> None:
+        """Note what was written since the tally before this one and did not come by."""
+        told = unpack_tally(tally.payload)
+        for position, name in enumerate(DROP_CLASSES):
+            if self._counted is not None and self._wanted(position << 4 | DEFINE + 1):
+                lost = told[position] - self._counted[position]
+                if lost > 0:
+                    self._missing[name] = self._missing.get(name, 0) + lost
+        self._counted = told
 
     def _wait_for(self, at: int) -> bool:
         """A bad tail of a living writer may be a record in the making: give it a second."""

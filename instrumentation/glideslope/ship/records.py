@@ -6,17 +6,20 @@ In: kinds, sequence numbers, payloads. Out: bytes, and records out of bytes. Imp
 Segment = 8 bytes `GLSPOOL` + version, then records. Record = 2 bytes mark, u32 CRC32C of all that follows, u8 kind,
 one zero byte, u32 payload length, u64 sequence, payload; little-endian. The upper four bits of a kind are its drop
 class, the lower four its type, where 1 (`DEFINE`) gives a context its meaning. A payload begins with u32 context id and
-u32 count of points, spans or logs. The spool knows no more of its content.
+u32 count of points, spans or logs. The spool knows no more of its content. The first record of a segment is a tally
+(type 0): how many points of each class were written before it, so that a reader can tell what is missing.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import google_crc32c
 
 SEGMENT_HEADER: Final = b"GLSPOOL\x01"
+TALLY: Final = 0
 DEFINE: Final = 1
 DROP_CLASSES: Final = ("metrics", "layers", "traces", "logs")
 MAX_PAYLOAD: Final = 64 << 20
@@ -25,6 +28,7 @@ _MARK: Final = b"\xa5\x5a"
 _CHECK = struct.Struct("<2sI")
 _BODY = struct.Struct("<BxIQ")
 _COUNT = struct.Struct("<II")
+_TALLY = struct.Struct("<II4Q")
 _SHORT: Final = 4096
 OVERHEAD: Final = _CHECK.size + _BODY.size
 
@@ -84,6 +88,16 @@ def next_record(data: bytes, at: int) -> int:
 def is_definition(kind: int) -> bool:
     """Whether a kind gives a context its meaning."""
     return kind & 0x0F == DEFINE
+
+
+def pack_tally(points: Sequence[int]) -> bytes:
+    """The payload of a tally: points by drop class, in the order of DROP_CLASSES."""
+    return _TALLY.pack(0, 0, *points)
+
+
+def unpack_tally(payload: bytes) -> list[int]:
+    """Points by drop class."""
+    return list(_TALLY.unpack(payload)[2:])
 
 
 def drop_class(kind: int) -> str:

@@ -34,6 +34,8 @@ SHARE = {"metrics": 1.0, "layers": 0.6, "traces": 0.8, "logs": 0.8}
 _MARKS = 4096
 _MARK_EVERY_S = 0.25
 _IOV = 512
+_FIRST_BYTES = len(records.SEGMENT_HEADER) + records.OVERHEAD + len(records.pack_tally((0, 0, 0, 0)))
+"""A segment's header and its tally."""
 
 
 def segment_path(directory: Path, number: int) -> Path:
@@ -110,6 +112,7 @@ class SpoolWriter:
         self._busy = False
         self._reentered: deque[tuple[int, bytes]] = deque()
         self._closed = False
+        self._points = [0] * len(records.DROP_CLASSES)
         self._mark_every_s = _MARK_EVERY_S
 
     def append(self, kind: int, payload: bytes) -> None:
@@ -206,6 +209,7 @@ class SpoolWriter:
         if not calm:
             space.wrote(now)
         self.sequence += len(parts) // 2
+        self._points[kind >> 4 & 3] += count
         if len(parts) > 2:
             self._defined[context] = len(self._contexts[context])
         self._size += size
@@ -284,7 +288,7 @@ class SpoolWriter:
                     return
         self._close_segment()
         self._fd, self._number = fd, number
-        self._size = len(records.SEGMENT_HEADER)
+        self._size = _FIRST_BYTES
         self.disk_bytes += self._size
         self._opened = now
         self._defined.clear()
@@ -295,8 +299,10 @@ class SpoolWriter:
             liveness.mark(self.directory)
             self._marked = True
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        tally = records.pack_tally(self._points)
+        head = records.SEGMENT_HEADER + records.header(records.TALLY, self.sequence, tally) + tally
         try:
-            if os.write(fd, records.SEGMENT_HEADER) != len(records.SEGMENT_HEADER):
+            if os.write(fd, head) != len(head):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.close(fd)

@@ -49,8 +49,10 @@ class Kit:
     def numbers(self, reader: SpoolReader | None = None, max_bytes: int = 1 << 20) -> list[int]:
         reader = reader or self.reader()
         found: list[int] = []
-        while records := reader.read(max_bytes):
-            found += [number_of(r.payload) for r in records if r.kind & 15 != 1]
+        before = None
+        while reader.position != before:
+            before = reader.position
+            found += [number_of(r.payload) for r in reader.read(max_bytes) if r.kind & 15 != 1]
         return found
 
     def segments(self) -> list[Path]:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from glideslope.ship import liveness
+from glideslope.ship import liveness, records
 from glideslope.ship.reader import SpoolReader
+
+FIRST = len(records.SEGMENT_HEADER) + records.OVERHEAD + len(records.pack_tally([0] * 4))
+"""Where the first record behind the tally begins."""
 
 
 def fill(kit, count=20, **settings):
@@ -101,10 +104,10 @@ def test_a_segment_cut_at_any_byte_keeps_its_good_prefix_and_the_next_segment(ki
     fill(kit, 12, segment_bytes=300)
     first, *others = kit.segments()
     whole = first.read_bytes()
-    in_first = len(kit.numbers()) - sum((len(path.read_bytes()) - 8 - 36) // 36 for path in others)
+    in_first = len(kit.numbers()) - sum((len(path.read_bytes()) - FIRST - 36) // 36 for path in others)
     for size in range(len(whole)):
         first.write_bytes(whole[:size])
-        good = max(0, (size - 8) // 36 - 1)
+        good = max(0, (size - FIRST) // 36 - 1)
         expected = [*range(min(good, in_first)), *range(in_first, 12)]
         assert kit.numbers() == expected, size
 
@@ -117,10 +120,10 @@ def test_random_damage_loses_only_what_it_hits(kit, seed):
     for path in rng.sample(kit.segments(), 2):
         data = bytearray(path.read_bytes())
         for _ in range(rng.randint(1, 3)):
-            start = rng.randrange(8, len(data))
+            start = rng.randrange(FIRST, len(data))
             stop = min(len(data), start + rng.randint(1, 60))
             data[start:stop] = rng.randbytes(stop - start) if rng.random() < 0.5 else bytes(stop - start)
-            hit.update((path, at) for at in range((start - 8) // 36, (stop - 8) // 36 + 1))
+            hit.update((path, at) for at in range((start - FIRST) // 36, (stop - FIRST) // 36 + 1))
         path.write_bytes(bytes(data))
     found = kit.numbers(max_bytes=rng.choice([10, 300, 1 << 20]))
     assert found == sorted(set(found))
