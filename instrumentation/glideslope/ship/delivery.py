@@ -27,7 +27,7 @@ from glideslope.ship.transport import READ_S, Answer
 _log = logging.getLogger("glideslope")
 
 WINDOW = {METRICS: 3, "traces": 1, "logs": 1}
-"""Requests in flight by signal. Through collector and VictoriaMetrics on two shared cores 3 carry 1.2 times as much as 1."""
+"""Requests in flight by signal. Through collector and VictoriaMetrics on two cores, 3 carry 1.2 times as much as 1."""
 _TRIES_AT_EXIT = 2
 _WAIT_AT_EXIT_S = 0.2
 
