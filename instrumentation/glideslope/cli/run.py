@@ -158,6 +158,10 @@ def sync(spool: Path | None, timeout: float, following: bool) -> None:
     for trouble in dict.fromkeys(report.troubles):
         click.echo(trouble, err=True)
     kept = f"; {report.kept} shipped spools stay until the store holds them for good" if report.kept else ""
-    say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}{kept}")
+    living = f"; {report.living} spools are left to the processes that use them" if report.living else ""
+    damaged = f"; {report.damaged} damaged stretches were skipped" if report.damaged else ""
+    lost = f"; {report.dropped:,} points, spans and logs are lost" if report.dropped else ""
+    more = kept + living + damaged + lost
+    say(f"{report.sent_points:,} points sent, {report.remaining_bytes:,} bytes left in {folder}{more}")
     if report.remaining_bytes:
         sys.exit(1)

@@ -7,6 +7,7 @@ Cost on the training thread: packing floats; no OTLP, no compression but for def
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -26,7 +27,7 @@ from glideslope.emit.layers import LayerTables, flat
 from glideslope.emit.logged import LoggedMetrics
 from glideslope.emit.notes import Notes, safe_attributes
 from glideslope.emit.table import Append, Budget, SeriesTable
-from glideslope.emit.text import safe_label
+from glideslope.emit.text import safe_body, safe_label
 from glideslope.emit.wire import Scalar
 from glideslope.errors import ConfigError
 from glideslope.events import (
@@ -42,6 +43,8 @@ from glideslope.events import (
     TagsChanged,
     TextLogged,
 )
+
+_log = logging.getLogger("glideslope")
 
 _REQUIRED = ("service.name", "run.id", "run.attempt", "dist.rank", "host.name")
 _WIRE = _REQUIRED
@@ -94,6 +97,7 @@ class EventWriter:
         self._resource, self._append = full, append
         self._start_ns = time.time_ns() if start_ns is None else start_ns
         self._notes = Notes(_EVENTS, append)
+        self._overflowed = False
         self._own, self._budget = Budget(_OWN_SERIES), Budget(series_budget, self._say_overflow)
         self._steps = self._table(_STEPS, frames.METRICS, self._own)
         self._beats = self._table(_BEATS, frames.METRICS, self._own)
@@ -175,6 +179,9 @@ class EventWriter:
             f"{name} found no room among the {self._budget.series:,} series of this process and is dropped, as are all "
             "new ones: put what changes into values, not into names, or raise GLIDESLOPE_SERIES_BUDGET"
         )
+        if not self._overflowed:
+            self._overflowed = True
+            _log.warning("glideslope: %s", safe_body(body)[:400])
         marks = {"drop.class": frames.CLASS_NAMES[drop_class], "metric.name": name}
         self._happened(Happened("train.telemetry.overflow", time.time_ns(), body, Severity.WARN, None, marks))
 

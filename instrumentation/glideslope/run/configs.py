@@ -21,6 +21,8 @@ from glideslope.run.redaction import REDACTED, is_secret_flag, redact
 
 MAX_DEPTH = 16
 MAX_KEYS = 5_000
+_MAX_COUNTED = 1_000_000
+"""Entries that are looked at, so that an endless mapping cannot hold the training."""
 MAX_KEY_BYTES = 512
 MAX_VALUE_BYTES = 4_096
 MAX_BYTES = 512 << 10
@@ -46,7 +48,7 @@ def flatten(config: Any) -> Flat:
     """Flatten `config`; keys are joined with "/", lists of plain values become JSON text."""
     values: dict[str, Plain] = {}
     size = cut = 0
-    for key, value in islice(_walk("", config, 0, set()), MAX_KEYS * 4):
+    for key, value in islice(_walk("", config, 0, set()), _MAX_COUNTED):
         if len(values) >= MAX_KEYS or size >= MAX_BYTES or value is _TOO_DEEP:
             cut += 1
             continue
@@ -112,7 +114,7 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
 
 def _items(mapping: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Entries of a mapping; one that cannot be read (an interpolation, a missing value) does not hide the others."""
-    for key in islice(iter(mapping), MAX_KEYS + 1):
+    for key in islice(iter(mapping), _MAX_COUNTED):
         try:
             yield key, mapping[key]
         except Exception as error:

@@ -78,7 +78,7 @@ class Run:
     def log_metrics(
         self,
         values: Any,
-        step: Any,
+        step: Any = None,
         *,
         names: Any = None,
         timestamp: datetime | float | None = None,
@@ -315,7 +315,11 @@ class Run:
             session.failed("tags", error)
 
     def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything logged so far was acknowledged; False when `timeout_s` seconds passed before."""
+        """Wait until everything logged so far was acknowledged.
+
+        False when `timeout_s` seconds passed before, or when the disk or the receiver refused values since the last
+        call: they are gone.
+        """
         session = self._session
         try:
             return session is None or session.over or session.flush(max(0.0, float(timeout_s)))
@@ -356,7 +360,7 @@ class Run:
             raise InvalidValueError(_sentence(refused[0]))
         session.drop("metrics", "bad_value", sum(bad.lost for bad in refused), _sentence(refused[0]))
         for bad in refused:
-            self._tell(bad.cause, _sentence(bad))
+            self._tell(f"{bad.cause} {bad.name} {bad.told}", _sentence(bad))
 
     def _tell(self, cause: str, sentence: str) -> None:
         if cause not in self._told and len(self._told) < _TOLD_AT_MOST:

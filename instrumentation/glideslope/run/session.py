@@ -55,6 +55,7 @@ class Session:
         self._failure: str | None = None
         self._next_hook: ExceptHook = sys.excepthook
         self._dropped: dict[tuple[str, str], int] = {}
+        self._lost = 0
         self._errors: dict[str, int] = {}
         self._counting = threading.RLock()
         self._stopped = False
@@ -270,13 +271,19 @@ class Session:
         self._write(writer, beat)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until everything logged so far was acknowledged; False when `timeout_s` seconds passed."""
+        """Wait until everything logged so far was acknowledged.
+
+        False when `timeout_s` seconds passed, or when values were dropped since the last call.
+        """
         deadline = time.monotonic() + timeout_s
         arrived = self.pending.wait(timeout_s)
         shipper = self._shipper
         if shipper is None or os.getpid() != self._pid:
             return True
-        return shipper.flush(max(0.0, deadline - time.monotonic())) and arrived
+        done = shipper.flush(max(0.0, deadline - time.monotonic())) and arrived
+        lost = sum(count for (name, _), count in shipper.stats().dropped.items() if name in ("metrics", "layers"))
+        before, self._lost = self._lost, lost
+        return done and lost <= before
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Remove the hooks, say how the attempt ended and ship what is left; runs at exit, ends within the timeout.

@@ -352,7 +352,11 @@ class Lane:
         if keep:
             path = self._quarantine.keep(self.signal, request.body, request.points, reason)
             place = f", kept in {path}" if path else ""
-            text = f"{self._ledger.where} rejected {request.points} {self.signal} ({reason}){place}"
+            where = self._ledger.where
+            text = (
+                f"{where} rejected {request.points} {self.signal} ({reason}){place}: check that "
+                "OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OTLP/HTTP; what is rejected is not sent again"
+            )
             self._ledger.say("rejected", text)
 
     def _again(self, state: State, request: Request, batch: Batch, answer: Answer, now: float) -> None:

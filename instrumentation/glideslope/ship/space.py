@@ -23,6 +23,7 @@ FLOOR = {"metrics": (0, 0.0), "layers": (256 << 20, 0.1), "traces": (128 << 20, 
 RETRY_S = 0.5
 YIELD_S = 5.0
 _LOOK_S = 5.0
+_SMALL_SEGMENT = 64 << 10
 _LOOK_BYTES = (64 << 10, 8 << 20)
 """Least and most bytes between two looks; in between a sixteenth of what is free."""
 _QUIET_S = 300.0
@@ -43,6 +44,8 @@ class Space:
         self._trouble = False
         self.calm_until, self.calm_bytes = 0.0, 0
         """Until then, and until so many bytes were written, everything may be written and nothing needs a look."""
+        self.segment_bytes = math.inf
+        """Largest segment that leaves room for the next ones: only whole segments can be deleted."""
         self._spoken_at = -math.inf
         self._spoken = False
 
@@ -66,6 +69,7 @@ class Space:
         except OSError:
             pass
         self._look_at = now + _LOOK_S
+        self.segment_bytes = max(_SMALL_SEGMENT, free / 16)
         least, most = _LOOK_BYTES
         self._look_bytes = written + int(min(max(free / 16, least), most))
         self._refused = frozenset(c for c in DROP_CLASSES if free < min(FLOOR[c][0], FLOOR[c][1] * whole))

@@ -185,7 +185,7 @@ class SpoolWriter:
             if not space.allows(drop_class, now):
                 self._drop(drop_class, count, "disk")
                 return
-        if self._size >= self._segment_bytes or now - self._opened >= self._segment_age_s:
+        if self._size >= min(self._segment_bytes, space.segment_bytes) or now - self._opened >= self._segment_age_s:
             # Where no new segment can be made, the old one goes on.
             self._begin_segment(now)
         for last in (False, True):

@@ -131,7 +131,7 @@ def test_the_event_of_a_non_finite_value_names_metric_and_step(kit, step, carrie
     assert kit.series("train.nonfinite", what="metric") == [0, 1, 1]
 
 
-def test_overflow_is_said_once_for_each_first_part_of_a_name(make_kit):
+def test_overflow_is_said_once_for_each_first_part_of_a_name(make_kit, caplog):
     kit = make_kit(series_budget=3)
     kit.write(logged(START, 1, {"a": 1.0, "b": 1.0, "c": 1.0}))
     for number in range(1000):
@@ -149,6 +149,9 @@ def test_overflow_is_said_once_for_each_first_part_of_a_name(make_kit):
         {"drop.class": "layers", "metric.name": "train.layer/grad"},
     ]
     assert "GLIDESLOPE_SERIES_BUDGET" in kit.records()[0].body.string_value
+    # On the console once in all.
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "eval/sample0 found no room" in caplog.text
     assert kit.writer.dropped == {("metrics", "budget"): 2000, ("layers", "budget"): 1}
     assert len(kit.series("train.metric", metric_name="a")) == 1001
     # What glideslope says about itself is not part of the budget.

@@ -128,3 +128,8 @@ def test_a_value_that_cannot_be_shown_hides_nothing_else() -> None:
     found = flatten({"a": Broken(), "b": 1}).values
     assert found["b"] == 1
     assert "unreadable: RuntimeError" in str(found["a"])
+
+
+def test_every_entry_beyond_the_bound_is_counted() -> None:
+    found = flatten({f"k{number}": number for number in range(20_000)})
+    assert (len(found.values), found.cut) == (configs.MAX_KEYS, 20_000 - configs.MAX_KEYS)

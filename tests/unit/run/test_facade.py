@@ -77,7 +77,9 @@ def test_values_arrive_at_the_receiver_under_their_names(run: Run, receiver: Otl
     assert receiver.metrics("train.metric")[0].resource["run.id"] == run.run_id
 
 
-def test_bad_values_are_counted_and_each_cause_is_said_once(run: Run, events: list[Any], warnings: Any) -> None:
+def test_bad_values_are_counted_and_each_name_and_cause_is_said_once(
+    run: Run, events: list[Any], warnings: Any
+) -> None:
     for _ in range(3):
         run.log_metrics({"a": None, "b": "x", "c": 1.0, "d": None}, step=1)
     assert metrics(events) == [(1, {"c": 1.0})] * 3
@@ -86,9 +88,25 @@ def test_bad_values_are_counted_and_each_cause_is_said_once(run: Run, events: li
         "bad_value"
     ]
     said = warnings()
-    assert len(said) == 2
+    assert len(said) == 3
     assert "'a' is not logged: it is None: leave the name out" in said[0]
     assert "'b' is not logged: it is text: convert it with float()" in said[1]
+    assert "'d' is not logged: it is None" in said[2]
+
+
+def test_flush_tells_once_that_the_disk_refused_values(run: Run, receiver: OtlpReceiver) -> None:
+    run.log_metrics({"a": 1.0}, step=1)
+    assert run.flush(30) is True
+    assert run._session is not None and run._session._shipper is not None
+    run._session._shipper._writer.dropped["metrics", "disk"] = 3
+    assert run.flush(30) is False
+    assert run.flush(30) is True
+
+
+def test_a_call_without_a_step_is_told_and_raises_nothing(run: Run, warnings: Any) -> None:
+    run.log_metrics({"a": 1.0})
+    assert dropped(run) == {("metrics", "bad_value"): 1}
+    assert "no step was given" in warnings()[0]
 
 
 def test_drops_travel_with_the_heartbeat(run: Run, receiver: OtlpReceiver) -> None:
@@ -267,7 +285,7 @@ def test_texts_and_tags_are_recorded(run: Run, events: list[Any], warnings: Any)
         (("good",), ()),
     ]
     assert dropped(run) == {("metrics", "bad_value"): 2}
-    assert len(warnings()) == 1
+    assert len(warnings()) == 2
 
 
 def test_configs_are_flat_and_redacted_before_they_reach_the_writer(run: Run, events: list[Any]) -> None:

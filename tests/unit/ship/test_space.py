@@ -116,3 +116,13 @@ def test_an_episode_is_told_when_it_begins_and_when_it_is_over_and_rarely(space,
     assert len(said) == 2
     space.not_written(100, 400.0, FULL)
     assert len(said) == 3
+
+
+@pytest.mark.parametrize(
+    ("free", "limit"), [(2 * MIB, 128 << 10), (1 << 40, (1 << 40) / 16), (0, 64 << 10)], ids=["small", "large", "full"]
+)
+def test_segments_are_small_where_little_is_free_so_that_whole_ones_can_go(monkeypatch, space, free, limit):
+    assert space.segment_bytes == float("inf")
+    disk(monkeypatch, free, 1 << 41)
+    space.look(0.0, 0)
+    assert space.segment_bytes == limit
