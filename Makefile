@@ -86,8 +86,8 @@ render: $(VENV)/.stack  ## render dashboards, rules and names
 wheel: viewer $(VENV)/.dev  ## build the wheel into dist/
 	@$(BIN)/python -m build --wheel --installer uv --outdir dist .
 
-bench: $(VENV)/.dev  ## measure overhead and ingestion
-	@$(BIN)/python tests/bench/overhead.py && $(BIN)/python tests/bench/ingest/run.py
+bench: $(VENV)/.dev  ## measure overhead, ingestion and logging beside other trackers (20 minutes); writes docs/benchmarks.md
+	@$(BIN)/python tests/bench/overhead.py && $(BIN)/python tests/bench/ingest/run.py && $(BIN)/python tests/bench/logging/run.py
 
 clean:           ## remove what was made in the checkout
 	rm -rf $(VENV) dist $(VIEWER)/node_modules $(VIEWER)/dist tests/output

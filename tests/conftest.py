@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native stack for tests: one for the whole session, and private ones for tests that break things."""
+"""The native stack for tests: one for the whole session, and private ones for tests that break things; a receiver."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from glideslope.config import Home, Ports
 from glideslope.stack.process import port_is_free
 from glideslope.stack.programs import PROGRAMS
 from glideslope.stack.supervisor import Stack
+from glideslope.testing import OtlpReceiver
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,13 @@ def fresh_home(folder: Path) -> Home:
     real.mkdir(parents=True, exist_ok=True)
     home.bin.symlink_to(real)
     return home
+
+
+@pytest.fixture
+def receiver() -> Iterator[OtlpReceiver]:
+    """An OTLP receiver in this process that keeps what it gets."""
+    with OtlpReceiver() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOGGING, DISK = ROOT / "tests/bench/logging/run.py", ROOT / "tests/bench/disk.py"
+INGEST = ROOT / "tests/bench/ingest/run.py"
 DOCUMENT = (ROOT / "docs/benchmarks.md").read_text("utf-8")
 
 
@@ -18,14 +19,14 @@ def ran(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("program", [LOGGING, DISK], ids=["logging", "disk"])
+@pytest.mark.parametrize("program", [LOGGING, DISK, INGEST], ids=["logging", "disk", "ingest"])
 def test_the_tables_have_the_columns_and_versions_that_the_program_writes(program: Path) -> None:
     checked = ran(program, "--check")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_tables_name_the_command_that_makes_them() -> None:
-    for program in (LOGGING, DISK):
+    for program in (LOGGING, DISK, INGEST):
         assert f"`.venv/bin/python {program.relative_to(ROOT)}`" in DOCUMENT
 
 
@@ -50,3 +51,10 @@ def test_the_logging_benchmark_times_and_kills_glideslope(tmp_path: Path) -> Non
         assert one["disk_bytes"] > 4 * one["values"]
     assert [one["survived"] for one in results if one["survived"] >= 0] == [300, 300]
     assert "| glideslope, 10,000 values, median | ≤ 1,000 µs |" in done.stdout
+
+
+def test_the_ingestion_benchmark_finds_every_point_in_the_store() -> None:
+    done = ran(INGEST, "--quick")
+    assert done.returncode == 0, done.stderr
+    for form in ("relay", "pipeline", "pipeline and queue"):
+        assert f"glideslope → collector ({form}) → VictoriaMetrics" in done.stdout

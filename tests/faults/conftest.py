@@ -14,12 +14,6 @@ from glideslope.testing import OtlpReceiver
 
 
 @pytest.fixture
-def receiver() -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as opened:
-        yield opened
-
-
-@pytest.fixture
 def start(tmp_path: Path, receiver: OtlpReceiver) -> Iterator[Start]:
     began: list[Script] = []
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("GLIDESLOPE_", "OTEL_"))}

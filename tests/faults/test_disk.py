@@ -25,12 +25,14 @@ from glideslope.emit import EventWriter, RequestEncoder, frames
 from glideslope.events import LayerStats, StepDone
 from glideslope.ship import Shipper, open_shipper
 from glideslope.ship.reader import SpoolReader
+from glideslope.ship.space import RETRY_S
 from glideslope.ship.spool import SpoolWriter
 from glideslope.testing import OtlpReceiver
 
 LAYERS = tuple(f"blocks.{index}.weight" for index in range(1000))
 RESOURCE = {"service.name": "t", "run.id": "r", "run.attempt": 0, "dist.rank": 0, "host.name": "h"}
 NOBODY = 65534
+LOOK_S = 0.1
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
 
@@ -55,12 +57,6 @@ def disk() -> Iterator[Path]:
             subprocess.run(["umount", "-l", str(folder)], check=True)
     finally:
         folder.rmdir()
-
-
-@pytest.fixture
-def receiver() -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as running:
-        yield running
 
 
 class Training:
@@ -143,7 +139,7 @@ def test_a_disk_that_fills_up_takes_layers_first_and_the_loss_last(
         training.step()
     filler.unlink()
     before = training.dropped("metrics")
-    time.sleep(0.6)
+    time.sleep(RETRY_S + 0.1)
     for _ in range(200):
         training.step()
     assert training.dropped("metrics") == before
@@ -233,7 +229,7 @@ def test_a_read_only_disk_at_the_start_becomes_writable_later(disk: Path, receiv
         training.step()
     assert training.dropped("layers") == training.points["layers"] == 20 * len(LAYERS)
     mount("-o", "remount,rw", str(disk))
-    time.sleep(0.6)
+    time.sleep(RETRY_S + 0.1)
     training.step()
     assert training.shipper.flush(30)
     assert training.dropped("layers") == 20 * len(LAYERS)
@@ -299,7 +295,7 @@ def test_a_folder_that_may_not_be_written_is_used_once_it_may(receiver: OtlpRece
             training.step()
             os.write(tell, str(training.dropped("layers")).encode())
             os.read(go_on, 1)
-            time.sleep(0.6)
+            time.sleep(RETRY_S + 0.1)
             training.step()
             status = 0 if training.shipper.close(30) and training.dropped("layers") == len(LAYERS) else 2
         finally:
@@ -324,7 +320,7 @@ def test_a_file_in_the_way_of_the_folder_is_counted_and_tried_again(tmp_path: Pa
         training.step()
     assert training.dropped("layers") == 10 * len(LAYERS)
     (tmp_path / "run").unlink()
-    time.sleep(0.6)
+    time.sleep(RETRY_S + 0.1)
     training.step()
     assert training.shipper.close(30)
     assert [point.value for point in receiver.metrics("train.loss")] == training.losses[10:]
@@ -333,12 +329,12 @@ def test_a_file_in_the_way_of_the_folder_is_counted_and_tried_again(tmp_path: Pa
 def test_a_folder_deleted_under_a_running_process_is_made_again(
     tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glideslope.ship.space._LOOK_S", 0.1)
+    monkeypatch.setattr("glideslope.ship.space._LOOK_S", LOOK_S)
     training = Training(tmp_path / "spool", receiver.endpoint)
     training.step()
     assert training.shipper.flush(30)
     shutil.rmtree(tmp_path / "spool")
-    time.sleep(0.2)
+    time.sleep(2 * LOOK_S)
     training.step()
     assert list((tmp_path / "spool").glob("*.seg"))
     assert training.shipper.close(30)
@@ -349,14 +345,14 @@ def test_a_folder_deleted_under_a_running_process_is_made_again(
 def test_values_deleted_before_they_were_sent_are_declared(
     tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glideslope.ship.space._LOOK_S", 0.1)
+    monkeypatch.setattr("glideslope.ship.space._LOOK_S", LOOK_S)
     receiver.answer(503)
     training = Training(tmp_path / "spool", receiver.endpoint)
     for _ in range(400):
         training.step()
     assert len(list((tmp_path / "spool").glob("*.seg"))) > 10
     shutil.rmtree(tmp_path / "spool")
-    time.sleep(0.2)
+    time.sleep(2 * LOOK_S)
     training.step()
     receiver.answer(200)
     assert training.shipper.flush(60)

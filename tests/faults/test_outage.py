@@ -193,12 +193,6 @@ def arrived(receiver: OtlpReceiver, training: Training, *, repeats: bool = False
 
 
 @pytest.fixture
-def receiver() -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as running:
-        yield running
-
-
-@pytest.fixture
 def told(tmp_path: Path, receiver: OtlpReceiver) -> Iterator[Training]:
     made = Training(tmp_path, receiver.endpoint)
     yield made

@@ -219,3 +219,15 @@ def settle(store: Victoria, trainers: list[Trainer], timeout_s: float = 60.0) ->
         if total.exact or time.monotonic() > deadline:
             return total
         time.sleep(0.2)
+
+
+def ended_exactly(store: Victoria, trainer: Trainer) -> int:
+    """Let a trainer flush and end; fails unless the store has all that it logged, once; returns points sent again."""
+    done, replayed, dropped = trainer.finish()
+    total = settle(store, [trainer], 30)
+    print(f"rounds={ROUNDS} {total} replayed={replayed} dropped={dropped}")
+    assert done
+    assert total.exact, total
+    assert total.points > 100
+    assert dropped == 0
+    return replayed

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real stores, each started once on free ports with its data in a temporary folder."""
+"""The real stores, each started once on free ports with its data in a temporary folder; scripts as processes."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -150,3 +152,22 @@ def start_alertmanager(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Start an Alertmanager with a given configuration; returns its URL."""
     with ExitStack() as opened:
         yield lambda config: opened.enter_context(alertmanager(tmp_path, config))
+
+
+@pytest.fixture
+def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python text as a script named train.py in a process of its own; returns its exit code, stdout and stderr."""
+
+    def run(text: str, *arguments: str, launcher: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
+        script = tmp_path / "train.py"
+        script.write_text(text)
+        return subprocess.run(
+            [sys.executable, *launcher, str(script), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+        )
+
+    return run

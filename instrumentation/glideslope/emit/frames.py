@@ -191,13 +191,6 @@ def pack_list(context: int, time_ns: int, step: float, values: Sequence[float]) 
     return _HEAD.pack(context, count) + _ROW.pack(time_ns, step, 8, _ALL) + struct.pack(f"<{count}d", *values)
 
 
-def pack_array(
-    context: int, time_ns: int, step: float, values: NDArray[np.float64], columns: NDArray[np.uint32] | None = None
-) -> bytes:
-    """Encode one row from a float64 array of shape (series,); `columns` (uint32, same shape) says which series."""
-    return RowForm(context, values.size, columns).pack(time_ns, step, values)
-
-
 def unpack_row(payload: bytes) -> Row:
     """Decode one row."""
     context, count = _HEAD.unpack_from(payload)

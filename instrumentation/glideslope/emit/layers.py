@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training side of layer statistics: one table of series per kind of tensor.
 
-In: `LayerStats`. Out: `DEFINE` and `VALUES` frames. Imports events, `table`.
+In: `LayerStats`. Out: `DEFINE` and `VALUES` frames. Imports events, `frames`, `table`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glideslope.emit.frames import RowForm
 from glideslope.emit.table import SeriesTable
 from glideslope.emit.wire import Scalar
 from glideslope.events import LayerStats
+
+
+class _Layout(NamedTuple):
+    """What a tuple of layers and its stats mean."""
+
+    layers: tuple[str, ...]
+    stats: tuple[str, ...]
+    kept: NDArray[np.intp] | None
+    """Positions of the values that have a series; None = all."""
+    form: RowForm
 
 
 class LayerTables:
@@ -23,33 +35,37 @@ class LayerTables:
         """`make_table(number)` makes the table of the kind that was seen as the `number`-th, from 0."""
         self._make_table = make_table
         self._tables: dict[str, SeriesTable] = {}
-        self._known: dict[str, tuple[tuple[str, ...], tuple[str, ...], NDArray[np.intp] | None]] = {}
+        self._known: dict[str, _Layout] = {}
 
     def write(self, event: LayerStats, values: NDArray[np.float64]) -> None:
         """Store the flat `values` (layers * stats,) of one event."""
         known = self._known.get(event.kind)
-        if known is None or known[0] is not event.layers or known[1] != event.stats:
-            known = self._known[event.kind] = (event.layers, event.stats, self._columns(event))
-        table, columns = self._tables[event.kind], known[2]
-        if columns is not None and (lost := int((columns < 0).sum())):
-            table.drop(f"train.layer/{event.kind}", lost)
-        table.write_array(event.time_ns, event.step, values, columns)
+        if known is None or known.layers is not event.layers or known.stats != event.stats:
+            known = self._known[event.kind] = self._layout(event)
+        table = self._tables[event.kind]
+        if known.kept is not None:
+            table.drop(f"train.layer/{event.kind}", values.size - known.kept.size)
+            values = values[known.kept]
+        if values.size:
+            table.put(known.form.pack(table.tick(event.time_ns), event.step, values))
 
     def end(self, time_ns: int) -> None:
         """Mark all series as ended."""
         for table in self._tables.values():
             table.end(time_ns)
 
-    def _columns(self, event: LayerStats) -> NDArray[np.intp] | None:
-        """Series of the values; None when they are 0, 1, 2, …: the shorter form on disk."""
+    def _layout(self, event: LayerStats) -> _Layout:
         if event.kind not in self._tables:
             self._tables[event.kind] = self._make_table(len(self._tables))
         rows: list[tuple[tuple[str, str], tuple[Scalar, ...]]] = [
             ((layer, stat), (layer, index, stat)) for index, layer in enumerate(event.layers) for stat in event.stats
         ]
         keys = ("layer.name", "layer.index", "stat")
-        columns = self._tables[event.kind].indices("train.layer", {"tensor.kind": event.kind}, keys, rows)
-        return None if np.array_equal(columns, np.arange(columns.size)) else columns
+        table = self._tables[event.kind]
+        columns = table.indices("train.layer", {"tensor.kind": event.kind}, keys, rows)
+        kept = None if (columns >= 0).all() else np.flatnonzero(columns >= 0)
+        series = columns if kept is None else columns[kept]
+        return _Layout(event.layers, event.stats, kept, RowForm(table.context, series.size, series))
 
 
 def flat(event: LayerStats) -> NDArray[np.float64]:

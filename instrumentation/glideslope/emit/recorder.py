@@ -7,7 +7,6 @@ Cost on the training thread: packing floats; no OTLP, no compression but for def
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -44,8 +43,6 @@ from glideslope.events import (
     TextLogged,
 )
 
-_log = logging.getLogger("glideslope")
-
 _REQUIRED = ("service.name", "run.id", "run.attempt", "dist.rank", "host.name")
 _WIRE = _REQUIRED
 """Resource attributes that metrics carry; everything else about a rank stands in the info series."""
@@ -80,6 +77,7 @@ class EventWriter:
         series_budget: int = 50_000,
         layer_digits: int | None = None,
         start_ns: int | None = None,
+        say: Callable[[str], object] = lambda text: None,
     ) -> None:
         """Prepare the contexts.
 
@@ -87,7 +85,8 @@ class EventWriter:
         spans and logs carry all. `append(kind, payload)` stores a frame. `series_budget` bounds the series of layers
         and of what people log; points beyond it are counted in train.telemetry.drops. `layer_digits` rounds layer
         statistics to so many significant decimal digits (1..15) when they are sent; the spool keeps them exact.
-        `start_ns` is the start of the counters. Raises ConfigError when an attribute is missing or a number is off.
+        `start_ns` is the start of the counters; `say` is told once, in a sentence, when the budget is used up. Raises
+        ConfigError when an attribute is missing or a number is off.
         """
         if missing := [name for name in _REQUIRED if name not in resource]:
             raise ConfigError(f"the resource lacks {', '.join(missing)}: name them when the writer is made")
@@ -97,7 +96,7 @@ class EventWriter:
         self._resource, self._append = full, append
         self._start_ns = time.time_ns() if start_ns is None else start_ns
         self._notes = Notes(_EVENTS, append)
-        self._overflowed = False
+        self._overflowed, self._say = False, say
         self._own, self._budget = Budget(_OWN_SERIES), Budget(series_budget, self._say_overflow)
         self._steps = self._table(_STEPS, frames.METRICS, self._own)
         self._beats = self._table(_BEATS, frames.METRICS, self._own)
@@ -181,7 +180,7 @@ class EventWriter:
         )
         if not self._overflowed:
             self._overflowed = True
-            _log.warning("glideslope: %s", safe_body(body)[:400])
+            self._say(f"glideslope: {safe_body(body)[:400]}")
         marks = {"drop.class": frames.CLASS_NAMES[drop_class], "metric.name": name}
         self._happened(Happened("train.telemetry.overflow", time.time_ns(), body, Severity.WARN, None, marks))
 

@@ -126,19 +126,7 @@ class SeriesTable:
         """Write the values of the first len(row) series; NaN = absent."""
         if self._unborn:
             self._bear(time_ns, step, row)
-        self._append(self._values, frames.pack_list(self.context, self._tick(time_ns), step, row))
-
-    def write_array(
-        self, time_ns: int, step: float, values: NDArray[np.float64], columns: NDArray[np.intp] | None
-    ) -> None:
-        """Write float64 `values` (series,) at the series `columns` (-1 = no room: left out; None = the first)."""
-        sparse = None
-        if columns is not None:
-            if (columns < 0).any():
-                values, columns = values[columns >= 0], columns[columns >= 0]
-            sparse = columns.astype("<u4")
-        if values.size:
-            self._append(self._values, frames.pack_array(self.context, self._tick(time_ns), step, values, sparse))
+        self._append(self._values, frames.pack_list(self.context, self.tick(time_ns), step, row))
 
     def put(self, payload: bytes) -> None:
         """Write a row that is packed already."""
@@ -151,10 +139,11 @@ class SeriesTable:
     def end(self, time_ns: int, columns: Sequence[int] = ()) -> None:
         """Mark all series as ended, or those in `columns`."""
         if self._index:
-            payload = frames.pack_end(self.context, len(columns or self._index), self._tick(time_ns), columns)
+            payload = frames.pack_end(self.context, len(columns or self._index), self.tick(time_ns), columns)
             self._append(frames.kind(self._class, frames.END), payload)
 
-    def _tick(self, time_ns: int) -> int:
+    def tick(self, time_ns: int) -> int:
+        """The time in ns of the next row: whole milliseconds, later than the row before."""
         self._last_ms = max(time_ns // _MS, self._last_ms + 1)
         return self._last_ms * _MS
 
@@ -166,7 +155,7 @@ class SeriesTable:
                 zeros[index] = 0.0
         self._unborn.clear()
         if any(value == 0.0 for value in zeros):
-            payload = frames.pack_list(self.context, self._tick(time_ns - _MS), step, zeros)
+            payload = frames.pack_list(self.context, self.tick(time_ns - _MS), step, zeros)
             self._append(self._values, payload)
 
 

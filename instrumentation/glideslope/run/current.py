@@ -91,7 +91,9 @@ def _identity(name: str | None, run_id: str | None) -> Identity:
     if run_id and not given:
         environ[env.GLIDESLOPE_RUN_ID.name] = run_id
     elif run_id and given != run_id:
-        _log.warning("the run id %r of init() is not used: the launcher has set GLIDESLOPE_RUN_ID=%s", run_id, given)
+        _log.warning(
+            "glideslope: the run id %r of init() is not used: the launcher set GLIDESLOPE_RUN_ID=%s", run_id, given
+        )
     if name and not env.GLIDESLOPE_RUN_NAME.get(environ):
         environ[env.GLIDESLOPE_RUN_NAME.name] = name
     found = identify(environ)
@@ -122,7 +124,7 @@ def _say_where_it_differs(identity: Identity, name: str | None, run_id: str | No
     for what, asked, is_ in (("run_id", run_id, identity.run_id), ("name", name, identity.run_name)):
         if asked is not None and asked != is_:
             _log.warning(
-                "init(%s=%r) changes nothing: this process already records run %s (%s); close() that run first",
+                "glideslope: init(%s=%r) changes nothing: this process records run %s (%s); close() that run first",
                 what,
                 asked,
                 identity.run_id,

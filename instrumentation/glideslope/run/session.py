@@ -198,6 +198,7 @@ class Session:
                 keep=keep,
                 series_budget=self._capture.series_budget,
                 layer_digits=self._capture.layer_digits or None,
+                say=_log.warning if identity.local_rank == 0 else _log.debug,
             )
         except Exception as error:
             _log.warning("glideslope stays off in this process: %s: %s", type(error).__name__, error)
@@ -226,7 +227,7 @@ class Session:
         try:
             self._beat.start()
         except RuntimeError as error:
-            _log.warning("no heartbeat thread (%s): the run will look lost while no step completes", error)
+            _log.warning("glideslope: no heartbeat thread (%s): the run will look lost while no step completes", error)
         return True
 
     def note_failure(self, kind: type[BaseException]) -> None:
@@ -273,7 +274,7 @@ class Session:
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything logged so far was acknowledged.
 
-        False when `timeout_s` seconds passed, or when values were dropped since the last call.
+        False when `timeout_s` seconds passed, or when the disk or the receiver refused values since the last call.
         """
         deadline = time.monotonic() + timeout_s
         arrived = self.pending.wait(timeout_s)

@@ -121,8 +121,13 @@ def open_shipper(
     others log their warnings at debug level. Raises nothing: a folder that cannot be
     written shows in the drop counters and is tried again.
     """
+    say = _log.warning if loud else _log.debug
     writer = SpoolWriter(
-        directory, quota_bytes=export.quota_bytes, segment_bytes=segment_bytes, segment_age_s=segment_age_s
+        directory,
+        quota_bytes=export.quota_bytes,
+        segment_bytes=segment_bytes,
+        segment_age_s=segment_age_s,
+        say=say,
     )
     cursor = Cursor(writer.directory, retain_s)
     transport = Transport(export) if paths is None else Transport(export, paths)
@@ -133,7 +138,7 @@ def open_shipper(
         export.endpoint,
         live=lambda: True,
         newest=lambda: writer.sequence,
-        say=_log.warning if loud else _log.debug,
+        say=say,
         inform=_log.info if loud else _log.debug,
         quiet=quiet,
     )

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -65,22 +61,3 @@ def recorder(tape: Tape) -> Iterator[Recorder]:
     yield made
     made.uninstall()
     assert made.errors() == {}
-
-
-@pytest.fixture
-def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run Python text as a script named train.py in a process of its own; returns its exit code, stdout and stderr."""
-
-    def run(text: str, *arguments: str, launcher: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
-        script = tmp_path / "train.py"
-        script.write_text(text)
-        return subprocess.run(
-            [sys.executable, *launcher, str(script), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=180,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **env},
-        )
-
-    return run

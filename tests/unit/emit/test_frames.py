@@ -27,7 +27,7 @@ def test_a_definition_comes_back():
     [([1.0, 2.5] * 50, 4), ([0.1] * 100, 8), ([0.5] * 10, 8), ([1e300] * 100, 8), ([math.nan] * 99, 4)],
 )
 def test_rows_are_narrowed_only_when_nothing_is_lost(values, width):
-    payload = frames.pack_array(1, 5, 2.5, np.array(values))
+    payload = frames.RowForm(1, len(values), None).pack(5, 2.5, np.array(values))
     assert len(payload) == 8 + 24 + width * len(values)
     row = frames.unpack_row(payload)
     assert (row.context, row.time_ns, row.step, row.columns) == (1, 5, 2.5, None)
@@ -37,7 +37,7 @@ def test_rows_are_narrowed_only_when_nothing_is_lost(values, width):
 def test_lists_and_sparse_rows_come_back():
     row = frames.unpack_row(frames.pack_list(1, 2, 3.0, [0.1, math.nan]))
     assert np.array_equal(row.values, [0.1, math.nan], equal_nan=True)
-    row = frames.unpack_row(frames.pack_array(1, 2, 3.0, np.array([0.1, 5.0]), np.array([7, 3], np.uint32)))
+    row = frames.unpack_row(frames.RowForm(1, 2, np.array([7, 3])).pack(2, 3.0, np.array([0.1, 5.0])))
     assert row.columns is not None
     assert (row.values.tolist(), row.columns.tolist()) == ([0.1, 5.0], [7, 3])
 
@@ -57,13 +57,13 @@ def test_classes_are_those_of_the_registry():
 
 def test_a_run_of_series_costs_four_bytes_however_long_it_is():
     values = np.arange(100) / 7
-    payload = frames.pack_array(1, 2, 3.0, values, np.arange(50, 150, dtype=np.uint32))
+    payload = frames.RowForm(1, 100, np.arange(50, 150)).pack(2, 3.0, values)
     assert len(payload) == 8 + 24 + 4 + 800
     row = frames.unpack_row(payload)
     assert row.columns is not None
     assert row.columns.tolist() == list(range(50, 150))
     assert row.values.tolist() == values.tolist()
-    assert frames.unpack_row(frames.pack_array(1, 2, 3.0, values, np.arange(100, dtype=np.uint32))).columns is None
+    assert frames.unpack_row(frames.RowForm(1, 100, np.arange(100)).pack(2, 3.0, values)).columns is None
 
 
 @pytest.mark.parametrize("columns", [None, [0, 1], [3, 4], [7, 3]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,6 @@ from glideslope.emit import EventWriter
 from glideslope.testing import OtlpReceiver
 
 _OURS = ("GLIDESLOPE_", "OTEL_", "RANK", "LOCAL_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_")
-
-
-@pytest.fixture
-def receiver() -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -62,19 +55,11 @@ def run(environment: dict[str, str], events: list[Any]) -> Iterator[glideslope.R
 
 
 @pytest.fixture
-def run_script(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run Python text as a script in a process of its own; `launcher` goes before it."""
+def run_script(environment: dict[str, str], run_script: Any) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python text as a script in a process of its own, with warnings as errors; `launcher` goes before it."""
 
     def start(text: str, *, launcher: tuple[str, ...] = (), **more: str) -> subprocess.CompletedProcess[str]:
-        script = tmp_path / "train.py"
-        script.write_text(text)
-        return subprocess.run(
-            [sys.executable, "-W", "error", *launcher, str(script)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **more},
-        )
+        done: subprocess.CompletedProcess[str] = run_script(text, launcher=("-W", "error", *launcher), **more)
+        return done
 
     return start

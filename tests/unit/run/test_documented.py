@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of instrumentation/README.md runs as it stands and its values arrive."""
+"""The examples of the READMEs run as they stand and their values arrive."""
 
 import re
 from pathlib import Path
@@ -7,12 +7,16 @@ from typing import Any
 
 from glideslope.testing import OtlpReceiver
 
-README = Path(__file__).parents[3] / "instrumentation" / "README.md"
+ROOT = Path(__file__).parents[3]
+
+
+def example(document: Path) -> str:
+    (found,) = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    return str(found)
 
 
 def test_the_example_of_the_readme_logs_what_it_says(run_script: Any, receiver: OtlpReceiver) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    done = run_script(example)
+    done = run_script(example(ROOT / "instrumentation" / "README.md"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     values: dict[Any, list[float]] = {}
     for point in receiver.metrics("train.metric"):
@@ -28,3 +32,9 @@ def test_the_example_of_the_readme_logs_what_it_says(run_script: Any, receiver: 
     assert [log.body for log in receiver.logs("train.text")]
     assert [log.attributes["config.key"] for log in receiver.logs("train.config")] == ["model/width"]
     assert len(receiver.logs("train.tags")) == 1
+
+
+def test_the_example_of_the_front_page_logs_its_value(run_script: Any, receiver: OtlpReceiver) -> None:
+    done = run_script(example(ROOT / "README.md"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [point.value for point in receiver.metrics("train.metric") if point.value] == [2.31]

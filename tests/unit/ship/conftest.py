@@ -65,12 +65,6 @@ def kit(tmp_path: Path) -> Kit:
 
 
 @pytest.fixture
-def receiver() -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as running:
-        yield running
-
-
-@pytest.fixture
 def export(receiver: OtlpReceiver) -> Export:
     return Export(endpoint=receiver.endpoint)
 

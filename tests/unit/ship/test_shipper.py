@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -337,3 +338,15 @@ for n in range(1000):
 
 def test_the_log_goes_through_the_project_s_logger():
     assert logging.getLogger("glideslope").level == logging.NOTSET
+
+
+@pytest.mark.parametrize("loud", [True, False])
+def test_of_the_ranks_of_a_node_only_the_loud_one_warns_about_its_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, loud: bool
+) -> None:
+    caplog.set_level(logging.DEBUG, "glideslope")
+    (tmp_path / "in the way").write_text("no folder")
+    shipper = open_shipper(tmp_path / "in the way" / "spool", RequestEncoder(), Export(), loud=loud)
+    shipper.append(0x02, bytes(8))
+    shipper.close(0.1)
+    assert [record.levelname == "WARNING" for record in caplog.records if "being dropped" in record.message] == [loud]
