@@ -251,3 +251,18 @@ def test_no_file_names_a_folder_of_somebodys_machine() -> None:
 def test_a_planted_machine_path_is_found(folder: str) -> None:
     assert _MACHINE_PATH.search(f'open("/{folder}/someone/file")')
     assert not _MACHINE_PATH.search(f"https://example.org/{folder}/page")
+
+
+_CLOCK_OF_ALL = re.compile(r"""setattr\(\s*(time,|["']time\.)""")
+
+
+def test_no_test_turns_the_clock_of_the_whole_process() -> None:
+    """Servers that other tests keep in threads would sleep for hours, and the test run would never end."""
+    sources = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(REPOSITORY / "tests")]
+    assert [str(path) for path in sources if _CLOCK_OF_ALL.search(path.read_text("utf-8"))] == []
+
+
+def test_a_turned_clock_of_the_whole_process_is_found() -> None:
+    assert _CLOCK_OF_ALL.search("monkeypatch.setattr(" + '"time.monotonic", later)')
+    assert _CLOCK_OF_ALL.search("monkeypatch.setattr(" + "time, 'sleep', later)")
+    assert not _CLOCK_OF_ALL.search('monkeypatch.setattr("glideslope.ship.spool.time", clock)')
