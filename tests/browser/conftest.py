@@ -201,6 +201,7 @@ def viewer_url(stores: Ports, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield url
         server.should_exit = True
         thread.join(20)
+        assert not thread.is_alive(), "the server did not end"
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ def served(settings: Settings) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(10)
+            assert not thread.is_alive(), "the server did not end: pytest would wait for it for ever"
 
 
 @pytest.fixture
